@@ -1,0 +1,112 @@
+"""CPU, CUDA and NPU behind one small interface: the only file that names a device API.
+
+(The kernels' own `npu.py` and `triton.py` files are the exception.)
+"""
+
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+KINDS = ("cpu", "cuda", "npu")
+
+
+class DeviceError(ValueError):
+    """A device that this machine does not have."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Median of repeats with the smallest and largest."""
+
+    median: float
+    low: float
+    high: float
+    unit: str
+    repeats: int
+
+    @classmethod
+    def of(cls, samples: list[float], unit: str) -> "Measurement":
+        """Summarise samples; raises ValueError for none."""
+        if not samples:
+            raise ValueError("no samples to summarise")
+        return cls(statistics.median(samples), min(samples), max(samples), unit, len(samples))
+
+
+@dataclass(frozen=True)
+class Device:
+    """One device: `kind` (cpu, cuda, npu), its index among its kind, and its marketed name."""
+
+    kind: str
+    index: int
+    name: str
+
+    @property
+    def torch(self) -> torch.device:
+        """The device as torch names it."""
+        return torch.device("cpu") if self.kind == "cpu" else torch.device(self.kind, self.index)
+
+    @property
+    def backend(self) -> str:
+        """The torch.distributed backend that goes with it."""
+        return {"cpu": "gloo", "cuda": "nccl", "npu": "hccl"}[self.kind]
+
+    def describe(self) -> str:
+        """Kind, name and, for the CPU, threads: what a provenance block records."""
+        threads = f", {torch.get_num_threads()} threads" if self.kind == "cpu" else ""
+        return f"{self.kind}: {self.name}{threads}"
+
+    def synchronize(self) -> None:
+        """Wait for the work queued on the device; nothing to wait for on the CPU."""
+        if self.kind != "cpu":
+            torch.accelerator.synchronize(self.torch)
+
+    def seconds(self, work: Callable[[], object]) -> float:
+        """Wall-clock seconds of one call of `work`, queued work included."""
+        self.synchronize()
+        start = time.perf_counter()
+        work()
+        self.synchronize()
+        return time.perf_counter() - start
+
+
+def detect(prefer: str | None = None) -> Device:
+    """The accelerator of this machine, else its CPU; `prefer` asks for one kind.
+
+    Raises DeviceError when `prefer` is unknown or the machine has none of that kind.
+    """
+    if prefer is not None and prefer not in KINDS:
+        raise DeviceError(f"device {prefer!r}; accepted: {', '.join(KINDS)}")
+    if prefer == "cpu":
+        return Device("cpu", 0, cpu_name())
+    if prefer in (None, "npu"):
+        _load_npu()
+    found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    if found is not None and found.type in KINDS and prefer in (None, found.type):
+        index = torch.accelerator.current_device_index()
+        return Device(found.type, index, getattr(torch, found.type).get_device_name(index))
+    if prefer is not None:
+        raise DeviceError(f"device {prefer!r} was asked for; this machine has {found.type if found else 'only a cpu'}")
+    return Device("cpu", 0, cpu_name())
+
+
+def cpu_name() -> str:
+    """The processor's name as Linux gives it, else the machine type."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith(("model name", "Hardware"))]
+    return names[0] if names else platform.machine()
+
+
+def _load_npu() -> None:
+    """Register Ascend NPUs with torch where torch_npu and CANN are installed."""
+    try:
+        import torch_npu  # noqa: F401
+    except ImportError:  # not installed, or installed without CANN's libraries
+        return

@@ -1,0 +1,1 @@
+"""Starting work: notebooks through papermill, ranks of a process group, nodes."""

@@ -1,0 +1,138 @@
+"""Notebooks as files: find them, read their parameters, refresh their committed outputs, check the house rules.
+
+Committed notebooks are executed with their default parameters, which are the embedded profile; nbval compares with them.
+"""
+
+import ast
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbformat import NotebookNode
+
+from trex import paths
+from trex.results import write_atomic
+
+MAX_BYTES = 300 * 1024
+MAX_CODE_CELLS = 25
+MAX_LINES = 25
+METADATA = {
+    "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+
+
+class NotebookError(ValueError):
+    """A notebook that is missing, has no parameters, or breaks a rule of the house."""
+
+
+def find(folder: Path | None = None) -> list[Path]:
+    """All notebooks, in reading order."""
+    base = folder or paths.notebooks()
+    return sorted(p for p in base.glob("[0-9]*/[0-9]*.ipynb") if ".ipynb_checkpoints" not in p.parts)
+
+
+def name(path: Path) -> str:
+    """`chapter/notebook`, the name used in profiles, records and messages."""
+    return f"{path.parent.name}/{path.stem}"
+
+
+def read(path: Path) -> NotebookNode:
+    """Read and validate. Raises NotebookError naming the file."""
+    try:
+        notebook = nbformat.read(path, as_version=4)
+        nbformat.validate(notebook)
+    except (OSError, ValueError, nbformat.ValidationError, nbformat.reader.NotJSONError) as error:
+        raise NotebookError(f"{path} is not a notebook: {str(error).splitlines()[0]}") from None
+    return notebook
+
+
+def parameters(path: Path) -> dict[str, Any]:
+    """Names and default values of the cell tagged `parameters`, in order.
+
+    Raises NotebookError where there is no such cell or a default is not a literal.
+    """
+    tagged = [c for c in read(path).cells if "parameters" in c.metadata.get("tags", [])]
+    if len(tagged) != 1:
+        raise NotebookError(f"{path}: {len(tagged)} cells tagged 'parameters'; there must be one")
+    found: dict[str, Any] = {}
+    for node in ast.parse(tagged[0].source).body:
+        target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+        if not (isinstance(node, ast.Assign) and isinstance(target, ast.Name)):
+            raise NotebookError(f"{path}, parameters cell, line {node.lineno}: only NAME = LITERAL is accepted")
+        try:
+            found[target.id] = ast.literal_eval(node.value)
+        except ValueError:
+            raise NotebookError(f"{path}: the default of {target.id!r} is not a literal") from None
+    return found
+
+
+def refresh(path: Path, timeout_s: float = 600, run: Path | None = None) -> None:
+    """Execute with the default parameters, normalise and rewrite in place, whole or not at all."""
+    import os
+
+    from nbclient import NotebookClient
+
+    notebook = read(path)
+    environment = {**os.environ, "TREX_RUN": str(run or paths.runs() / "refresh")}
+    client = NotebookClient(
+        notebook, timeout=timeout_s, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}
+    )
+    client.execute(env=environment)
+    normalise(notebook)
+    data = nbformat.writes(notebook).encode() + b"\n"
+    if len(data) > MAX_BYTES:
+        raise NotebookError(f"{name(path)}: {len(data):,} bytes executed; at most {MAX_BYTES:,}")
+    write_atomic(path, data)
+
+
+def normalise(notebook: NotebookNode) -> None:
+    """Keep of the metadata only what does not change from run to run: kernel, language, cell tags; join split streams."""
+    notebook.metadata = nbformat.from_dict(METADATA)
+    for index, cell in enumerate(notebook.cells):
+        tags = cell.metadata.get("tags")
+        cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
+        cell["id"] = f"cell-{index:02d}"
+        for output in cell.get("outputs", []):
+            if "metadata" in output:
+                output["metadata"] = nbformat.from_dict({})
+
+
+def problems(path: Path) -> Iterator[str]:
+    """Breaches of the house rules, one sentence each; none for a notebook fit to commit."""
+    notebook = read(path)
+    code = [c for c in notebook.cells if c.cell_type == "code"]
+    if path.stat().st_size > MAX_BYTES:
+        yield f"{path.stat().st_size:,} bytes; at most {MAX_BYTES:,}"
+    if len(code) > MAX_CODE_CELLS:
+        yield f"{len(code)} code cells; at most {MAX_CODE_CELLS}"
+    if not code or "parameters" not in code[0].metadata.get("tags", []):
+        yield "the first code cell is not tagged 'parameters'"
+    if notebook.metadata.get("kernelspec", {}).get("name") != "python3":
+        yield "the kernel is not python3"
+    for number, cell in enumerate(code, start=1):
+        yield from (f"code cell {number}: {text}" for text in _cell_problems(cell, number))
+    if not any(_compared(cell) for cell in code):
+        yield "no cell's text output is compared: every output is tagged nbval-ignore-output"
+
+
+def _cell_problems(cell: Mapping[str, Any], number: int) -> Iterator[str]:
+    lines = cell["source"].count("\n") + 1
+    if lines > MAX_LINES:
+        yield f"{lines} lines; at most {MAX_LINES}"
+    if any(isinstance(node, ast.ClassDef) for node in ast.walk(ast.parse(cell["source"]))):
+        yield "defines a class: code belongs in trex"
+    if cell.get("execution_count") != number:
+        yield f"execution count {cell.get('execution_count')}, expected {number}: not run from top to bottom"
+    if any(output["output_type"] == "error" for output in cell["outputs"]):
+        yield "holds an error"
+    if any(str(paths.CHECKOUT) in str(output) for output in cell["outputs"]):
+        yield "its output names a folder of this machine"
+
+
+def _compared(cell: Mapping[str, Any]) -> bool:
+    tags = cell["metadata"].get("tags", [])
+    return "nbval-ignore-output" not in tags and any(
+        output["output_type"] in ("stream", "execute_result") for output in cell["outputs"]
+    )

@@ -1,0 +1,97 @@
+"""One look for every figure, and the two forms in which each is kept: PNG for static pages, HTML for reading numbers."""
+
+import atexit
+import base64
+import json
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import plotly.graph_objects as go
+import plotly.io as pio
+from plotly.offline import get_plotlyjs
+
+from trex.results import LABELS, ResultError, write_atomic
+
+COLOURS = ("#2f5d8a", "#d9822b", "#4f8a5b", "#a23b4a", "#6f5b9a", "#7a7a7a", "#2b9aa0", "#b8a13a")
+# one colour per operation of a pipeline schedule, wherever it is drawn
+OPERATION_COLOURS = {"F": "#2f5d8a", "B": "#4f8a5b", "W": "#d9822b", "idle": "#eeeeee"}
+SCRIPT = "plotly.min.js"  # one copy per run, beside the chapters' folders
+TEMPLATE = go.layout.Template(
+    layout=dict(
+        font=dict(family="Helvetica, Arial, sans-serif", size=13, color="#222222"),
+        colorway=list(COLOURS),
+        paper_bgcolor="white",
+        plot_bgcolor="white",
+        width=900,
+        height=420,
+        margin=dict(l=70, r=30, t=70, b=90),
+        xaxis=dict(showline=True, linecolor="#444444", ticks="outside", gridcolor="#ececec", zeroline=False),
+        yaxis=dict(showline=True, linecolor="#444444", ticks="outside", gridcolor="#ececec", zeroline=False),
+        legend=dict(orientation="h", yanchor="bottom", y=1.0, xanchor="right", x=1.0),
+    )
+)
+
+
+def styled(figure: go.Figure, title: str, *, label: str, note: str = "") -> go.Figure:
+    """Apply the template, the title, and a caption that begins with the label. Raises ResultError for a bad label."""
+    for part in label.split(" + "):
+        if part not in LABELS:
+            raise ResultError(f"figure {title!r}: label {part!r}; accepted: {', '.join(LABELS)}, joined by ' + '")
+    caption = f"<b>{label}</b>" + (f" · {note}" if note else "")
+    figure.update_layout(template=TEMPLATE, title=dict(text=title, x=0.01, xanchor="left", y=0.97, yanchor="top"))
+    figure.add_annotation(
+        text=caption, xref="paper", yref="paper", x=0, y=0, yshift=-58, xanchor="left", yanchor="top",
+        showarrow=False, align="left", font=dict(size=11, color="#555555"),
+    )  # fmt: skip
+    return figure
+
+
+def png(figure: go.Figure) -> bytes | None:
+    """The figure as PNG bytes; None, with one warning per process, where no Chromium is found."""
+    if not _start_browser():
+        return None
+    import kaleido
+
+    return bytes(kaleido.calc_fig_sync(figure, opts={"format": "png", "scale": 1.5}))
+
+
+def write(figure: go.Figure, stem: Path) -> list[str]:
+    """Write `stem`.png (where Chromium is there) and `stem`.html; returns the names written."""
+    script = stem.parent.parent / SCRIPT
+    if not script.exists():
+        write_atomic(script, get_plotlyjs().encode())
+    page = pio.to_html(figure, include_plotlyjs=f"../{SCRIPT}", full_html=True, div_id=stem.name)
+    write_atomic(stem.with_name(stem.name + ".html"), page.encode())
+    names = [stem.name + ".html"]
+    image = png(figure)
+    if image is not None:
+        write_atomic(stem.with_name(stem.name + ".png"), image)
+        names.append(stem.name + ".png")
+    return names
+
+
+def show(figure: go.Figure) -> Any:
+    """Display in a notebook as plotly JSON and, where Chromium is there, PNG (the form that static pages show)."""
+    from IPython.display import display
+
+    image = png(figure)
+    bundle: dict[str, Any] = {"application/vnd.plotly.v1+json": json.loads(pio.to_json(figure))}
+    if image is not None:
+        bundle["image/png"] = base64.b64encode(image).decode()
+    return display(bundle, raw=True)
+
+
+@cache
+def _start_browser() -> bool:
+    """Start the one browser that draws all PNGs of this process; stopped at exit."""
+    try:
+        import kaleido
+
+        kaleido.start_sync_server(silence_warnings=True)
+    except Exception as error:
+        warnings.warn(f"no PNG figures: Chromium was not found or did not start ({error})", stacklevel=3)
+        return False
+    atexit.register(kaleido.stop_sync_server, silence_warnings=True)
+    return True
