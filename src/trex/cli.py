@@ -1,6 +1,121 @@
 """The `trex` command."""
 
+import shlex
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import tyro
+from tyro.extras import SubcommandApp
+
+app = SubcommandApp()
+MANY = ("--chapter", "--set")  # options that take several values
+
+
+@app.command
+def reproduce(
+    profile: str = "embedded",
+    chapter: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NN [NN ...]")] = (),
+    set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE [...]")] = (),
+    fresh: bool = False,
+    cell_timeout_s: int = 3600,
+) -> int:
+    """Run the chapters' notebooks; executed notebooks, records and a manifest go below runs/.
+
+    A notebook that already ran with the same source, trex sources and parameters is taken from that run.
+    Exits 0 when all succeeded, 1 when a notebook failed, 2 for an unknown profile, chapter or parameter.
+
+    Args:
+        profile: embedded, gpu, ascend, or a YAML file of parameters.
+        chapter: Chapters (01, 01_parallelism) or notebooks (01_parallelism/01_model_and_flops); all by default.
+        set: Parameters for every chosen notebook that has them; they override the profile.
+        fresh: Run even what an earlier run already has.
+        cell_timeout_s: Seconds that one cell may take.
+    """
+    from trex.launch import notebooks, profiles
+    from trex.launch.reproduce import reproduce as run_notebooks
+
+    known = notebooks.find()
+    chosen = profiles.select(chapter, known)
+    parameters = profiles.resolve(profiles.load(profile), profiles.assignments(set), chosen, known)
+    command = shlex.join(["trex", *sys.argv[1:]])
+    run = run_notebooks(
+        chosen, parameters, profile=profile, command=command, fresh=fresh, cell_timeout_s=cell_timeout_s
+    )
+    done = len(run.outcomes) - len(run.failed)
+    print(f"{done} of {len(run.outcomes)} notebooks in runs/{run.folder.name}; publish with: trex publish {run.folder.name}")
+    return 1 if run.failed else 0
+
+
+@app.command
+def publish(run: tyro.conf.Positional[str] = "latest", dry_run: bool = False) -> int:
+    """Copy a run's records and figures into results/ and rewrite the README's generated parts, showing what changes.
+
+    Args:
+        run: The run's id below runs/, or latest.
+        dry_run: Show what would change and write nothing.
+    """
+    from trex.launch import publish as work
+    from trex.report import readme
+
+    changes = work.publish(work.find_run(run), dry_run=dry_run)
+    for change in changes:
+        print(f"{change.kind:>8}  {change.chapter}/{change.name}", *change.values, sep="\n            ")
+    if not dry_run and readme.update():
+        print(" changed  README.md")
+    return 0
+
+
+@app.command
+def notebooks(refresh: tyro.conf.Positional[tuple[str, ...]] = ()) -> int:
+    """Execute notebooks in place with their default parameters, ready to commit; all of them by default.
+
+    Args:
+        refresh: Notebooks by name (01_parallelism/01_model_and_flops), or chapters.
+    """
+    from trex.launch import notebooks as files
+    from trex.launch import profiles
+
+    for path in profiles.select(refresh, files.find()):
+        files.refresh(path)
+        found = list(files.problems(path))
+        print(f"{files.name(path)}  {path.stat().st_size:,} bytes", *found, sep="\n    ")
+        if found:
+            return 1
+    return 0
+
+
+def join_repeated(arguments: Sequence[str]) -> list[str]:
+    """`--set a=1 --set b=2` as `--set a=1 b=2`: otherwise the parser would keep the last and drop the others unsaid."""
+    rest: list[str] = []
+    values: dict[str, list[str]] = {}
+    target = rest
+    for argument in arguments:
+        flag, equals, value = argument.partition("=")
+        if flag in MANY:
+            target = values.setdefault(flag, [])
+            if equals:
+                target.append(value)
+                target = rest
+        elif argument.startswith("-"):
+            target = rest
+            rest.append(argument)
+        else:
+            target.append(argument)
+    return rest + [word for flag, words in values.items() for word in (flag, *words)]
+
 
 def main() -> int:
-    """Entry point; filled in by trex.launch."""
-    raise SystemExit("not yet")
+    """Parse the command line and run; every error of ours is one line on standard error and exit code 2."""
+    from trex.launch.notebooks import NotebookError
+    from trex.launch.profiles import ProfileError
+    from trex.results import ResultError
+
+    try:
+        return int(app.cli(prog="trex", description=__doc__, args=join_repeated(sys.argv[1:])) or 0)
+    except (NotebookError, ProfileError, ResultError, FileNotFoundError) as error:
+        print(f"trex: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("trex: interrupted; finished notebooks are kept and will not run again", file=sys.stderr)
+        return 130

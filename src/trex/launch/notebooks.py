@@ -17,6 +17,7 @@ from trex.results import write_atomic
 MAX_BYTES = 300 * 1024
 MAX_CODE_CELLS = 25
 MAX_LINES = 25
+KERNEL_ARGUMENTS = ["--IPKernelApp.log_level=40"]  # errors only: ipykernel else warns at every start that TCP is not encrypted
 METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
@@ -77,8 +78,9 @@ def refresh(path: Path, timeout_s: float = 600, run: Path | None = None) -> None
     notebook = read(path)
     environment = {**os.environ, "TREX_RUN": str(run or paths.runs() / "refresh")}
     client = NotebookClient(
-        notebook, timeout=timeout_s, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}
-    )
+        notebook, timeout=timeout_s, kernel_name="python3", extra_arguments=KERNEL_ARGUMENTS,
+        resources={"metadata": {"path": str(path.parent)}},
+    )  # fmt: skip
     client.execute(env=environment)
     normalise(notebook)
     data = nbformat.writes(notebook).encode() + b"\n"

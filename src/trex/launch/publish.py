@@ -1,0 +1,118 @@
+"""Copy a run's records and figures into the committed `results/`: the only writer there."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from plotly.offline import get_plotlyjs_version
+
+from trex import paths
+from trex.report.figures import SCRIPT
+from trex.results import Record, ResultError, load, write_atomic
+
+
+@dataclass(frozen=True)
+class Change:
+    """What publishing does to one record: `kind` new, changed or same, and the values that differ."""
+
+    chapter: str
+    name: str
+    kind: str
+    values: tuple[str, ...] = ()
+
+
+def find_run(run: str, runs: Path | None = None) -> Path:
+    """The folder of a run, by its id below `runs/`, as a path, or `latest`. Raises ResultError naming the runs there are."""
+    base = runs or paths.runs()
+    for folder in (base / run, Path(run)):
+        if (folder / "manifest.json").is_file():
+            return folder.resolve()
+    known = sorted(path.parent.name for path in base.glob("[0-9]*/manifest.json"))
+    raise ResultError(f"run {run!r}; there are: {', '.join(known) or 'none: start with `trex reproduce`'}")
+
+
+def publish(run: Path, results: Path | None = None, dry_run: bool = False) -> list[Change]:
+    """Copy the records of the notebooks that succeeded; returns what changed. A record whose values are the same is left alone.
+
+    Raises ResultError when a record names a folder of this machine.
+    """
+    target = results or paths.results()
+    changes = []
+    for record in records(run):
+        _refuse_machine_paths(record)
+        change = compare(record, target)
+        changes.append(change)
+        if change.kind != "same" and not dry_run:
+            _copy(record, target)
+    return changes
+
+
+def records(run: Path) -> Iterator[Record]:
+    """The records that a run's successful notebooks wrote, in their order."""
+    outcomes = json.loads((run / "manifest.json").read_text())["outcomes"]
+    for outcome in outcomes:
+        if outcome["status"] == "failed":
+            continue
+        for name in outcome["files"]:
+            path = Path(name)
+            if path.parts[0] == "records" and path.suffix == ".json" and len(path.parts) == 3:
+                if "label" in json.loads((run / path).read_text()):  # a Chrome trace is JSON too, and no record
+                    yield load(path.parts[1], path.stem, run / "records")
+
+
+def compare(record: Record, results: Path) -> Change:
+    """How a record differs from the published one of the same name; provenance alone does not count."""
+    path = results / record.chapter / f"{record.name}.json"
+    if not path.exists():
+        return Change(record.chapter, record.name, "new")
+    old = load(record.chapter, record.name, results)
+    before, after = _flat(old.values), _flat(record.values)
+    differing = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+    lines = [f"{key}: {before.get(key, '—')} → {after.get(key, '—')}" for key in differing]
+    if old.label != record.label:
+        lines.insert(0, f"label: {old.label} → {record.label}")
+    if set(old.files) != set(record.files):
+        lines.append(f"files: {', '.join(old.files) or '—'} → {', '.join(record.files) or '—'}")
+    lines += [f"{name} differs" for name in sorted(set(old.files) & set(record.files)) if _differs(name, record, path.parent)]
+    return Change(record.chapter, record.name, "changed" if lines else "same", tuple(lines))
+
+
+def _copy(record: Record, results: Path) -> None:
+    assert record.folder is not None
+    folder = results / record.chapter
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in record.files:
+        write_atomic(folder / name, _published(name, record.folder))
+    body = (record.folder / f"{record.name}.json").read_bytes()
+    write_atomic(folder / f"{record.name}.json", body)  # last: it names the others
+
+
+def _published(name: str, folder: Path) -> bytes:
+    """A file as it is committed: an HTML figure takes plotly's script from its CDN, as no copy of it is committed."""
+    data = (folder / name).read_bytes()
+    if name.endswith(".html"):
+        url = f"https://cdn.plot.ly/plotly-{get_plotlyjs_version()}.min.js"
+        data = data.replace(f'src="../{SCRIPT}"'.encode(), f'src="{url}"'.encode())
+    return data
+
+
+def _differs(name: str, record: Record, published: Path) -> bool:
+    assert record.folder is not None
+    old = published / name
+    return not old.exists() or old.read_bytes() != _published(name, record.folder)
+
+
+def _flat(values: Any, prefix: str = "") -> dict[str, Any]:
+    if isinstance(values, dict):
+        return {k: v for key, item in values.items() for k, v in _flat(item, f"{prefix}.{key}" if prefix else key).items()}
+    return {prefix: values}
+
+
+def _refuse_machine_paths(record: Record) -> None:
+    text = json.dumps([record.values, record.provenance], ensure_ascii=False)
+    found = re.search(r'"(/[^"/ ]+/[^"]*)"', text)
+    if found:
+        raise ResultError(f"record {record.chapter}/{record.name} names a folder of this machine: {found.group(1)}")
