@@ -4,14 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONHASHSEED ?= 0
 
-# The CPU build of torch, unless told otherwise (UV_TORCH_BACKEND=cu128 make env, or a folder of wheels in PIP_FIND_LINKS).
-ifneq ($(PIP_FIND_LINKS),)
-export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
-else
+# The CPU build of torch: from the folders in PIP_FIND_LINKS where one holds it, else from torch's CPU index.
+# Overridable for GPUs: UV_TORCH_BACKEND=auto make env
+empty :=
+comma := ,
+links := $(strip $(PIP_FIND_LINKS))
+export UV_FIND_LINKS ?= $(subst $(empty) $(empty),$(comma),$(links))
+ifeq ($(wildcard $(addsuffix /torch-*.whl,$(links))),)
 export UV_TORCH_BACKEND ?= cpu
 endif
 
-.PHONY: env reproduce test lint notebooks clean
+.PHONY: env reproduce test test-ascend lint notebooks clean
 
 env: $(VENV)/.ready
 
@@ -32,6 +35,14 @@ lint: env
 test: lint
 	$(BIN)/python -m pytest tests
 	$(BIN)/python -m pytest --nbval --nbval-current-env -p no:cacheprovider notebooks
+
+# Does the ascend extra resolve on the stacks that NPU nodes run? Asks the package registry.
+test-ascend: env
+	$(BIN)/python -m pytest tests -m registry
+
+# Execute every notebook in place with its defaults, ready to commit.
+notebooks: env
+	$(BIN)/trex notebooks
 
 clean:
 	rm -rf $(VENV) runs

@@ -3,6 +3,7 @@
 (The kernels' own `npu.py` and `triton.py` files are the exception.)
 """
 
+import ctypes
 import platform
 import statistics
 import time
@@ -92,6 +93,52 @@ def detect(prefer: str | None = None) -> Device:
     if prefer is not None:
         raise DeviceError(f"device {prefer!r} was asked for; this machine has {found.type if found else 'only a cpu'}")
     return Device("cpu", 0, cpu_name())
+
+
+def peak_matmul(
+    dtype: torch.dtype = torch.bfloat16, device: Device | None = None, size: int | None = None, repeats: int = 5
+) -> Measurement:
+    """Rate of a square matrix product in FLOP/s, 2·size³ each: what the matrix units give to the best customer.
+
+    dtype: of both factors and the product. size: 2048 on a CPU, 8192 on an accelerator unless given.
+    """
+    place = device or detect()
+    n = size or (2048 if place.kind == "cpu" else 8192)
+    left, right = (torch.randn(n, n, device=place.torch).to(dtype) for _ in range(2))
+    product = torch.empty_like(left)
+    return _rate(place, lambda: torch.mm(left, right, out=product), 2 * n**3, "FLOP/s", repeats)
+
+
+def memory_bandwidth(device: Device | None = None, array_bytes: int | None = None, repeats: int = 5) -> Measurement:
+    """Rate of the stream triad c = a + 2·b in B/s, counting a and b read once and c written once, in float32.
+
+    array_bytes: of each of the three arrays, well beyond the caches: 128 MiB on a CPU, 1 GiB on an accelerator unless
+    given. A CPU also reads c's cache lines before it writes them; that traffic is not counted.
+    """
+    place = device or detect()
+    n = (array_bytes or (2**27 if place.kind == "cpu" else 2**30)) // 4
+    a, b, c = (torch.full((n,), value, device=place.torch) for value in (1.0, 2.0, 0.0))
+    return _rate(place, lambda: torch.add(a, b, alpha=2.0, out=c), 3 * n * 4, "B/s", repeats)
+
+
+def keep_freed_memory() -> bool:
+    """Let this process keep freed host memory for its next tensors, as accelerators' caching allocators do.
+
+    glibc returns large blocks to the operating system, and every new tensor then pays for fresh, zeroed pages: more than
+    an elementwise operator itself. Holds until the process ends. False where the C library has no `mallopt`.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):  # not glibc
+        return False
+    trim_threshold, mmap_threshold = -1, -3  # parameter numbers of <malloc.h>
+    return bool(mallopt(mmap_threshold, 2**30) and mallopt(trim_threshold, 2**31 - 1))
+
+
+def _rate(device: Device, work: Callable[[], object], amount: float, unit: str, repeats: int) -> Measurement:
+    """`amount` per second of `work`, which runs once before it is timed."""
+    work()
+    return Measurement.of([amount / device.seconds(work) for _ in range(repeats)], unit)
 
 
 def cpu_name() -> str:

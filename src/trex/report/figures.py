@@ -12,11 +12,12 @@ import plotly.graph_objects as go
 import plotly.io as pio
 from plotly.offline import get_plotlyjs
 
+from trex.report.png import compact
 from trex.results import LABELS, ResultError, write_atomic
 
 COLOURS = ("#2f5d8a", "#d9822b", "#4f8a5b", "#a23b4a", "#6f5b9a", "#7a7a7a", "#2b9aa0", "#b8a13a")
 # one colour per operation of a pipeline schedule, wherever it is drawn
-OPERATION_COLOURS = {"F": "#2f5d8a", "B": "#4f8a5b", "W": "#d9822b", "idle": "#eeeeee"}
+OPERATION_COLOURS = {"F": "#2f5d8a", "B": "#4f8a5b", "W": "#d9822b", "BW": "#2d6a6a", "idle": "#eeeeee"}
 SCRIPT = "plotly.min.js"  # one copy per run, beside the chapters' folders
 TEMPLATE = go.layout.Template(
     layout=dict(
@@ -54,7 +55,7 @@ def png(figure: go.Figure) -> bytes | None:
         return None
     import kaleido
 
-    return bytes(kaleido.calc_fig_sync(figure, opts={"format": "png", "scale": 1.5}))
+    return compact(bytes(kaleido.calc_fig_sync(figure, opts={"format": "png", "scale": 1.5})))
 
 
 def write(figure: go.Figure, stem: Path) -> list[str]:

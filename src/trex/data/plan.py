@@ -1,0 +1,76 @@
+"""Which document has which family, mode, difficulty and seed: decided by its number alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from trex.data.families import names
+from trex.data.problem import DIFFICULTIES, DataError
+from trex.data.rendering import MODES
+
+SEED_STRIDE = 1_000_000_000  # document k of seed s is sampled with s * SEED_STRIDE + k, so no two seeds share instances
+
+
+@dataclass(frozen=True)
+class Item:
+    """What one document is made from."""
+
+    family: str
+    mode: str
+    seed: int  # of the instance
+    difficulty: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`count` documents over all combinations of families, modes and difficulties, each equally often."""
+
+    count: int
+    seed: int
+    families: tuple[str, ...]
+    modes: tuple[str, ...]
+    difficulties: tuple[int, ...]
+
+    @classmethod
+    def of(
+        cls,
+        count: int,
+        seed: int = 0,
+        families: Sequence[str] | None = None,
+        modes: Sequence[str] | None = None,
+        difficulty: int | Sequence[int] | None = None,
+    ) -> Self:
+        """A plan over what is named; all that exist where nothing is named.
+
+        Raises DataError for an unknown or repeated family, mode or difficulty, and for a count or seed out of range.
+        """
+        if not 0 <= count <= SEED_STRIDE:
+            raise DataError(f"count {count}; accepted: 0 to {SEED_STRIDE:,}")
+        if seed < 0:
+            raise DataError(f"seed {seed}; accepted: whole numbers from 0")
+        levels = (difficulty,) if isinstance(difficulty, int) else difficulty
+        return cls(
+            count,
+            seed,
+            _chosen("family", families, names()),
+            _chosen("mode", modes, MODES),
+            _chosen("difficulty", levels, DIFFICULTIES),
+        )
+
+    def item(self, k: int) -> Item:
+        """Document k: the family changes fastest, then the mode, then the difficulty."""
+        rest, family = divmod(k, len(self.families))
+        rest, mode = divmod(rest, len(self.modes))
+        difficulty = self.difficulties[rest % len(self.difficulties)]
+        return Item(self.families[family], self.modes[mode], self.seed * SEED_STRIDE + k, difficulty)
+
+
+def _chosen(what: str, given: Sequence | None, known: Sequence) -> tuple:
+    """The given names, each checked; all known ones for None."""
+    chosen = tuple(known if given is None else (given,) if isinstance(given, str) else given)
+    for item in chosen:
+        if item not in known or chosen.count(item) > 1:
+            raise DataError(f"{what} {item!r}; accepted, each once: {', '.join(map(str, known))}")
+    if not chosen:
+        raise DataError(f"no {what} is named; accepted: {', '.join(map(str, known))}")
+    return chosen

@@ -1,0 +1,137 @@
+"""Solve reference models and compare with the recorded optima; every disagreement carries its reason."""
+
+import hashlib
+import math
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trex.data import families
+from trex.data.documents import generate
+from trex.eval.benchmarks import BenchmarkError, ReferenceProblem
+from trex.solver import lp
+from trex.solver.solve import Solution, solve, unchecked
+
+RELATIVE = 1e-6  # tolerance of an optimum
+ABSOLUTE = 1e-9  # for recorded optima of 0, where HiGHS' sums leave about 1e-10
+DIFFERS = "the optimum differs from the recorded one"
+UNRECORDED = "no optimum is recorded"
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A model in LP format and the optimum recorded for it, if any."""
+
+    id: str
+    lp: str
+    recorded: float | None
+
+
+@dataclass(frozen=True)
+class Check:
+    """One reference model against its record. `agrees` needs status "optimal" and a value equal to the record."""
+
+    id: str
+    model: str  # hash of the LP text: equal for rows that share one model
+    recorded: float | None
+    objective: float | None
+    status: str  # of trex.solver.solve, or "not read"
+    agrees: bool
+    reason: str  # of a disagreement; empty where the row agrees
+    claimed: float | None  # what HiGHS alone calls the optimum, where `reason` is that it cannot be believed
+    seconds: float
+
+    @property
+    def difference(self) -> float | None:
+        """Relative difference between optimum and record; None where either is missing."""
+        if self.objective is None or self.recorded is None:
+            return None
+        largest = max(abs(self.objective), abs(self.recorded))
+        return abs(self.objective - self.recorded) / largest if largest else 0.0
+
+
+def references(problems: Iterable[ReferenceProblem]) -> tuple[Reference, ...]:
+    """The reference models of benchmark rows. Raises BenchmarkError where a file is not text."""
+    found = []
+    for row in problems:
+        try:
+            found.append(Reference(row.id, row.reference_lp.read_text(encoding="utf-8"), row.optimal_value))
+        except (OSError, UnicodeDecodeError) as error:
+            raise BenchmarkError(f"{row.id}: {row.reference_lp} cannot be read: {error}") from None
+    return tuple(found)
+
+
+def family_references(count: int, seed: int) -> tuple[Reference, ...]:
+    """Models of generated documents, written to LP format by Pyomo; recorded is the objective in the document."""
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.lp")
+        for number, document in enumerate(generate(count, seed)):
+            model = families.get(document.family).build(document.data)
+            model.write(str(path), io_options={"symbolic_solver_labels": True})
+            found.append(Reference(f"{document.family}_{number}", path.read_text(), document.objective))
+    return tuple(found)
+
+
+def check_references(rows: Sequence[Reference], time_s: float = 60.0) -> tuple[Check, ...]:
+    """Solve every reference model within `time_s` seconds each; rows that share one LP text share one solve."""
+    outcomes: dict[str, tuple[str, str, Solution | None, float | None]] = {}
+    checks = []
+    for row in rows:
+        key = hashlib.sha256(row.lp.encode()).hexdigest()[:16]
+        if key not in outcomes:
+            outcomes[key] = _outcome(row.lp, time_s)
+        status, reason, solution, claimed = outcomes[key]
+        objective = solution.objective if solution and status == "optimal" else None
+        agrees = False
+        if row.recorded is None:
+            reason = UNRECORDED
+        elif objective is not None:
+            agrees = math.isclose(objective, row.recorded, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+            reason = "" if agrees else DIFFERS
+        seconds = solution.seconds if solution else 0.0
+        checks.append(Check(row.id, key, row.recorded, objective, status, agrees, reason, claimed, seconds))
+    return tuple(checks)
+
+
+def summary(checks: Sequence[Check]) -> dict[str, Any]:
+    """Counts of rows and of distinct models: rows come in pairs of texts for one model, so `models` is the sample size.
+
+    `claims_equal` counts rows without a believed optimum where what HiGHS alone claims equals the record.
+    """
+    return {
+        "rows": len(checks),
+        "agree": sum(check.agrees for check in checks),
+        "models": len({check.model for check in checks}),
+        "models_agree": len({check.model for check in checks} - {c.model for c in checks if not c.agrees}),
+        "disagree_by_reason": dict(sorted(Counter(c.reason for c in checks if not c.agrees).items())),
+        "claims_equal": sum(
+            math.isclose(c.claimed, c.recorded, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+            for c in checks
+            if c.claimed is not None and c.recorded is not None
+        ),
+        "largest_relative_difference": max((c.difference for c in checks if c.difference is not None), default=None),
+        "solve_seconds": sum({check.model: check.seconds for check in checks}.values()),
+    }
+
+
+def table(checks: Sequence[Check]) -> dict[str, list[Any]]:
+    """The checks as columns, for `trex.results.record(series=…)`."""
+    names = ("id", "model", "recorded", "objective", "status", "agrees", "reason", "claimed", "difference", "seconds")
+    return {name: [getattr(check, name) for check in checks] for name in names}
+
+
+def _outcome(text: str, time_s: float) -> tuple[str, str, Solution | None, float | None]:
+    """Status, reason where there is no optimum, solution, and HiGHS' own claim where the solution is an error."""
+    try:
+        model = lp.read(text)
+    except lp.LPError as error:
+        return "not read", error.reason, None, None
+    solution = solve(model, time_s)
+    if solution.status == "optimal":
+        return solution.status, "", solution, None
+    claimed = unchecked(model, time_s)[1] if solution.status == "error" else None
+    return solution.status, solution.message or solution.status, solution, claimed

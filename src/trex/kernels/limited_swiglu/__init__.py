@@ -1,0 +1,1 @@
+"""SwiGLU with clamped inputs, optionally times one routing weight per token."""

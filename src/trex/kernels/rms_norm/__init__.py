@@ -1,0 +1,1 @@
+"""RMSNorm over the last dimension, with or without a weight."""

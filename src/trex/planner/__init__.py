@@ -1,0 +1,1 @@
+"""Predict a training step: pipeline schedules, their simulation and closed forms, traces."""

@@ -1,0 +1,92 @@
+"""Figures of the data chapter: how large the problems are and how long their documents."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+import plotly.graph_objects as go
+
+from trex.data import families
+from trex.data.documents import Document
+from trex.data.rendering import MODES
+from trex.report.figures import COLOURS
+
+SYMBOLS = ("circle", "diamond", "x")  # difficulty 1, 2, 3
+
+
+def columns(documents: Iterable[Document]) -> dict[str, list[Any]]:
+    """One entry per document: family, mode, difficulty, variables, constraints, objective, characters of the text."""
+    names = ("family", "mode", "difficulty", "variables", "constraints", "objective", "characters")
+    table: dict[str, list[Any]] = {name: [] for name in names}
+    for document in documents:
+        family = families.get(document.family)
+        row = (
+            document.family,
+            document.mode,
+            document.provenance["difficulty"],
+            sum(1 for _ in family.variables(document.data)),
+            sum(1 for _ in family.slacks(document.data, {})),
+            document.objective,
+            len(document.text),
+        )
+        for name, value in zip(names, row, strict=True):
+            table[name].append(value)
+    return table
+
+
+def summary(table: Mapping[str, Sequence[Any]]) -> str:
+    """Markdown table: per family and mode, the number of documents and the median and range of what they measure."""
+    measures = ("variables", "constraints", "objective", "characters")
+    lines = [
+        "| family | mode | documents | " + " | ".join(f"{name}: median (range)" for name in measures) + " |",
+        "|---|---|---:|" + "---:|" * len(measures),
+    ]
+    pairs = sorted(set(zip(table["family"], table["mode"], strict=True)), key=lambda p: (p[0], MODES.index(p[1])))
+    for family, mode in pairs:
+        chosen = [k for k in range(len(table["mode"])) if (table["family"][k], table["mode"][k]) == (family, mode)]
+        cells = []
+        for name in measures:
+            values = [table[name][k] for k in chosen]
+            cells.append(f"{median(values):,.0f} ({min(values):,.0f}–{max(values):,.0f})")
+        lines.append(f"| {_spoken(family)} | {mode} | {len(chosen)} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def text_lengths(table: Mapping[str, Sequence[Any]]) -> go.Figure:
+    """Characters per document: one box per family and mode, every document a point."""
+    figure = go.Figure()
+    for mode, colour in zip(MODES, COLOURS, strict=False):
+        chosen = [k for k, found in enumerate(table["mode"]) if found == mode]
+        figure.add_box(
+            x=[_spoken(table["family"][k]) for k in chosen],
+            y=[table["characters"][k] for k in chosen],
+            name=mode,
+            marker={"color": colour, "size": 4},
+            boxpoints="all",
+            jitter=0.4,
+            pointpos=0,
+        )
+    figure.update_layout(boxmode="group", xaxis_title="family")
+    figure.update_yaxes(title="characters of the whole text", rangemode="tozero")
+    return figure
+
+
+def sizes(table: Mapping[str, Sequence[Any]]) -> go.Figure:
+    """Optimum against number of variables, both logarithmic: colour for the family, symbol for the difficulty."""
+    figure = go.Figure()
+    for family, colour in zip(dict.fromkeys(table["family"]), COLOURS, strict=False):
+        chosen = [k for k, found in enumerate(table["family"]) if found == family]
+        figure.add_scatter(
+            x=[table["variables"][k] for k in chosen],
+            y=[table["objective"][k] for k in chosen],
+            name=_spoken(family),
+            mode="markers",
+            marker={"color": colour, "size": 8, "symbol": [SYMBOLS[table["difficulty"][k] - 1] for k in chosen]},
+        )
+    figure.update_xaxes(title="variables", type="log", tickvals=[5, 10, 20, 50, 100, 200])
+    figure.update_yaxes(title="optimum, in the problem's own unit", type="log")
+    return figure
+
+
+def _spoken(family: str) -> str:
+    return family.replace("_", " ")

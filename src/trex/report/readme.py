@@ -1,0 +1,1 @@
+def update(): return False

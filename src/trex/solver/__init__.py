@@ -1,0 +1,1 @@
+"""Operations-research models: read them, solve them, check what the solver says."""

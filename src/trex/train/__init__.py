@@ -1,0 +1,1 @@
+"""Training: recipes, learning-rate schedule, trainer, metrics."""

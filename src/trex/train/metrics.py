@@ -1,0 +1,96 @@
+"""What a run reports of each step, kept as JSON lines."""
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Self
+
+from trex.train.recipes import TrainError
+
+
+@dataclass(frozen=True)
+class Step:
+    """One optimizer step, or, as step 0, the state before the first."""
+
+    step: int
+    tokens: int  # targets trained on so far
+    loss: float | None = None  # nats per target, before the step's update
+    grad_norm: float | None = None  # before clipping
+    lr: float | None = None
+    tokens_per_s: float | None = None  # targets per second of this step
+    held_out: float | None = None  # nats per target, after the step's update, where it was measured
+
+
+@dataclass(frozen=True)
+class History:
+    """All steps of a run, step 0 first."""
+
+    steps: tuple[Step, ...]
+
+    def losses(self) -> dict[str, list[float]]:
+        """Columns `step`, `tokens`, `loss`, `grad_norm`, `lr` of the optimizer steps."""
+        rows = [s for s in self.steps if s.loss is not None]
+        return {name: [getattr(s, name) for s in rows] for name in ("step", "tokens", "loss", "grad_norm", "lr")}
+
+    def held_out(self) -> dict[str, list[float]]:
+        """Columns `step`, `tokens`, `held_out` where the held-out loss was measured."""
+        rows = [s for s in self.steps if s.held_out is not None]
+        return {name: [getattr(s, name) for s in rows] for name in ("step", "tokens", "held_out")}
+
+
+class Log:
+    """Steps in a JSONL file: earlier ones read back, later ones appended as they happen."""
+
+    def __init__(self, path: Path | None, upto: int | None) -> None:
+        """path: None keeps the steps in memory only. upto: last step to keep of an existing file; None begins anew.
+
+        Raises TrainError where the file lacks a step up to `upto`.
+        """
+        self.steps = _read(path, upto) if path is not None and upto is not None else []
+        self._stream: IO[bytes] | None = None
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._stream = path.open("wb")
+            for step in self.steps:
+                self._write(step)
+            self.sync()
+
+    def append(self, step: Step) -> None:
+        """Add a step; on the disk (as far as the operating system is concerned) before returning."""
+        self.steps.append(step)
+        self._write(step)
+
+    def sync(self) -> None:
+        """Force the file to the disk."""
+        if self._stream is not None:
+            self._stream.flush()
+            os.fsync(self._stream.fileno())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._stream is not None:
+            self._stream.close()
+
+    def _write(self, step: Step) -> None:
+        if self._stream is not None:
+            self._stream.write(json.dumps(asdict(step), allow_nan=False).encode() + b"\n")
+            self._stream.flush()
+
+
+def _read(path: Path, upto: int) -> list[Step]:
+    """Steps 0 to `upto`; what follows, such as a half-written line, is of no interest."""
+    steps: list[Step] = []
+    try:
+        with path.open("rb") as stream:
+            for line in stream:
+                if len(steps) > upto:
+                    break
+                steps.append(Step(**json.loads(line)))
+    except (OSError, ValueError, TypeError) as error:
+        raise TrainError(f"{path} cannot be read up to step {upto}: {error}") from None
+    if [s.step for s in steps] != list(range(upto + 1)):
+        raise TrainError(f"{path} does not hold steps 0 to {upto}, which the checkpoint has behind it")
+    return steps

@@ -1,0 +1,93 @@
+"""Recipes: the constants of a training run, and the learning rate of each of its steps.
+
+`published_cpt()` is T-Rex's continual pre-training (CPT) of DeepSeek-V4-Flash; `embedded_cpt()` its twin for two CPU cores.
+"""
+
+import math
+from dataclasses import dataclass
+
+from trex.published import load
+
+
+class TrainError(ValueError):
+    """A recipe that cannot run, data that do not fit it, or training that went wrong."""
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """One run. Raises TrainError, naming field and value, for a recipe that cannot run."""
+
+    steps: int  # optimizer steps
+    batch_size: int  # rows per step
+    micro_batch: int  # rows per forward pass; a divisor of batch_size
+    seq_len: int  # positions per row
+    peak_lr: float
+    min_lr: float
+    warmup_steps: int
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    weight_decay: float = 0.01  # decoupled; on matrices only, as Megatron does by default
+    clip_norm: float = 1.0  # of the gradient, all parameters together
+    eval_every: int = 0  # steps between held-out losses; 0: only before the first and after the last step
+    save_every: int = 0  # steps between checkpoints; 0: only after the last step
+    keep: int = 2  # last checkpoints kept
+    seed: int = 0  # of the order of rows
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch_size", "micro_batch", "seq_len", "keep"):
+            self._require(name, getattr(self, name) >= 1, "from 1")
+        for name in ("eval_every", "save_every", "warmup_steps", "seed"):
+            self._require(name, getattr(self, name) >= 0, "from 0")
+        for name in ("peak_lr", "eps", "clip_norm"):
+            self._require(name, 0 < getattr(self, name) < math.inf, "above 0")
+        self._require("batch_size", self.batch_size % self.micro_batch == 0, f"multiples of {self.micro_batch}")
+        self._require("warmup_steps", self.warmup_steps < self.steps, f"below steps = {self.steps}")
+        self._require("min_lr", 0 <= self.min_lr <= self.peak_lr, f"0 to peak_lr = {self.peak_lr}")
+        self._require("weight_decay", 0 <= self.weight_decay < math.inf, "from 0")
+        self._require("betas", all(0 <= beta < 1 for beta in self.betas), "0 to below 1")
+
+    def _require(self, name: str, holds: bool, accepted: str) -> None:
+        if not holds:
+            raise TrainError(f"{name} = {getattr(self, name)!r}; accepted: {accepted}")
+
+
+def learning_rate(config: TrainConfig, step: int) -> float:
+    """Learning rate of a step, counted from 1: linear warm-up to the peak, then half a cosine down to `min_lr`.
+
+    The peak is reached at step `warmup_steps`, the minimum at the last step.
+    """
+    if step <= config.warmup_steps:
+        return config.peak_lr * step / config.warmup_steps
+    progress = (step - config.warmup_steps) / (config.steps - config.warmup_steps)
+    return config.min_lr + (config.peak_lr - config.min_lr) * (1 + math.cos(math.pi * progress)) / 2
+
+
+def published_cpt() -> TrainConfig:
+    """T-Rex's CPT of DeepSeek-V4-Flash, as its launch scripts have it; needs NPU nodes and the released weights.
+
+    Not stated there, hence our defaults: eps and which parameters decay.
+    """
+    layout, optimizer = load("layouts")["flash_cpt"], load("optimizer")
+    return TrainConfig(
+        steps=int(layout["iterations"].value),
+        batch_size=int(layout["global_batch"].value),
+        micro_batch=int(layout["micro_batch"].value),
+        seq_len=int(layout["sequence"].value),
+        peak_lr=layout["learning_rate"].value,
+        min_lr=optimizer["min_lr_cpt"]["value"].value,
+        warmup_steps=int(optimizer["warmup_cpt"]["value"].value),
+        betas=(optimizer["adam_beta1"]["value"].value, optimizer["adam_beta2"]["value"].value),
+        weight_decay=optimizer["weight_decay"]["value"].value,
+        clip_norm=optimizer["gradient_clip"]["value"].value,
+    )
+
+
+def embedded_cpt(seed: int = 0) -> TrainConfig:
+    """The same recipe for two CPU cores and a tiny model that starts from random weights.
+
+    Such a model needs a learning rate three orders of magnitude above one that continues from released weights. Betas,
+    decay, clipping, warm-up and the ratio of peak to minimum are the published ones.
+    """
+    return TrainConfig(
+        steps=80, batch_size=4, micro_batch=4, seq_len=256, peak_lr=5e-3, min_lr=5e-4, warmup_steps=10, eval_every=20, seed=seed
+    )

@@ -1,0 +1,200 @@
+"""The trainer: AdamW on rows of tokens, token-normalised, repeatable bit for bit on a CPU, resumable to the same trajectory.
+
+Order of rows and learning rate are functions of (config, step), so a checkpoint holds weights, optimizer state and the step,
+and nothing random is left to save.
+"""
+
+import math
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from tqdm import tqdm
+
+from trex import checkpoint
+from trex.checkpoint import Checkpoint
+from trex.data.tokens import IGNORE, Rows
+from trex.device import Device, detect
+from trex.model.transformer import Transformer
+from trex.train.metrics import History, Log, Step
+from trex.train.recipes import TrainConfig, TrainError, learning_rate
+
+CHECKPOINTS, LOG = "checkpoints", "steps.jsonl"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run."""
+
+    model: Transformer
+    history: History
+    checkpoint: Path | None  # the last one written
+
+
+def train(
+    model: Transformer,
+    rows: Rows,
+    config: TrainConfig,
+    *,
+    held_out: Rows | None = None,
+    folder: Path | None = None,
+    documents: Mapping[str, Any] | None = None,
+    resume: bool = False,
+    device: Device | None = None,
+) -> Run:
+    """Train `model` in place and return it with the history of its losses.
+
+    folder: gets `steps.jsonl` and `checkpoints/step-…`; None writes nothing. documents: JSON documents that go into every
+    checkpoint, such as the tokenizer. resume: go on from the last whole checkpoint in `folder`, if there is one; the
+    result is that of an undisturbed run. device: by default the accelerator, else the CPU.
+    Raises TrainError where data, checkpoint and config do not belong together, and where a loss or gradient is not
+    finite (the weights are then those before that step).
+    """
+    _check(rows, held_out, config)
+    device = device or detect()
+    trainer = {"config": _plain(config), "rows": rows.sha256}
+    found = checkpoint.newest(folder / CHECKPOINTS) if resume and folder is not None else None
+    model.to(device.torch)
+    optimizer = _optimizer(model, config)
+    done, last = 0, None
+    if found is not None:
+        last, state = found
+        done = _restore(state, last, trainer, model, optimizer)
+    with Log(folder / LOG if folder else None, upto=done if found else None) as log:
+        if not log.steps:
+            log.append(Step(0, 0, held_out=evaluate(model, held_out, config.micro_batch) if held_out else None))
+        for step in _progress(range(done + 1, config.steps + 1), done, config.steps):
+            start, final = time.perf_counter(), step == config.steps
+            index = row_order(len(rows), config, step)
+            loss, norm, targets = _step(model, optimizer, rows, index, config, step)
+            seconds = time.perf_counter() - start
+            measured = held_out is not None and (final or bool(config.eval_every and step % config.eval_every == 0))
+            value = evaluate(model, held_out, config.micro_batch) if measured and held_out is not None else None
+            tokens = log.steps[-1].tokens + targets
+            log.append(Step(step, tokens, loss, norm, learning_rate(config, step), targets / seconds, value))
+            if folder is not None and (final or (config.save_every and step % config.save_every == 0)):
+                log.sync()
+                documents_now = {**(documents or {}), "trainer": {**trainer, "step": step}}
+                content = Checkpoint(model, documents_now, {"optimizer": _optimizer_tensors(model, optimizer)})
+                last = checkpoint.save(content, folder / CHECKPOINTS / f"step-{step:08d}", replace=True)
+                _remove_old(folder / CHECKPOINTS, config.keep)
+    return Run(model, History(tuple(log.steps)), last)
+
+
+@torch.no_grad()
+def evaluate(model: Transformer, rows: Rows, micro_batch: int) -> float:
+    """Mean loss over all targets of `rows`, in nats."""
+    total = 0.0
+    for index in torch.arange(len(rows)).split(micro_batch):
+        total += _summed_loss(model, *rows.batch(index)).item()
+    return total / rows.targets
+
+
+def row_order(count: int, config: TrainConfig, step: int) -> Tensor:
+    """Rows of a step, [batch_size]: consecutive pieces of one endless sequence of permutations, one per pass."""
+    places = torch.arange((step - 1) * config.batch_size, step * config.batch_size)
+    chosen = []
+    for epoch in (places // count).unique().tolist():
+        generator = torch.Generator().manual_seed(config.seed * 1_000_003 + epoch)
+        chosen.append(torch.randperm(count, generator=generator)[places[places // count == epoch] % count])
+    return torch.cat(chosen)
+
+
+def _step(
+    model: Transformer, optimizer: torch.optim.Optimizer, rows: Rows, index: Tensor, config: TrainConfig, step: int
+) -> tuple[float, float, int]:
+    """One optimizer step: loss in nats per target, gradient norm before clipping, number of targets.
+
+    Each micro-batch contributes its summed loss over the targets of the whole step, so its size does not matter.
+    """
+    targets = int((rows.lengths[index] - 1).sum())
+    total = 0.0
+    for micro in index.split(config.micro_batch):
+        loss = _summed_loss(model, *rows.batch(micro)) / targets
+        loss.backward()
+        total += loss.item()
+    norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm))
+    lr = learning_rate(config, step)
+    if not (math.isfinite(total) and math.isfinite(norm)):
+        optimizer.zero_grad()
+        raise TrainError(
+            f"step {step}: loss {total}, gradient norm {norm}, learning rate {lr:.3g}, rows {index.tolist()}; "
+            f"the weights are those after step {step - 1}"
+        )
+    for group in optimizer.param_groups:
+        group["lr"] = lr
+    optimizer.step()
+    optimizer.zero_grad()
+    return total, norm, targets
+
+
+def _summed_loss(model: Transformer, inputs: Tensor, targets: Tensor) -> Tensor:
+    device = model.lm_head.weight.device
+    logits = model(inputs.to(device)).logits
+    return cross_entropy(logits.flatten(0, 1), targets.to(device).flatten(), ignore_index=IGNORE, reduction="sum")
+
+
+def _optimizer(model: Transformer, config: TrainConfig) -> torch.optim.AdamW:
+    """AdamW that decays matrices only. Parameters without a gradient (the indexer's) are left alone altogether."""
+    parameters = list(model.parameters())
+    groups = [
+        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": config.weight_decay},
+        {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=config.peak_lr, betas=config.betas, eps=config.eps)
+
+
+def _optimizer_tensors(model: Transformer, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The optimizer's state by `<kind>/<parameter>`, such as `exp_avg/lm_head.weight`."""
+    state = {name: optimizer.state.get(p, {}) for name, p in model.named_parameters()}
+    return {f"{kind}/{name}": tensor for name, kinds in state.items() for kind, tensor in kinds.items()}
+
+
+def _restore(
+    state: Checkpoint, path: Path, trainer: dict[str, Any], model: Transformer, optimizer: torch.optim.Optimizer
+) -> int:
+    """Put a checkpoint's weights and optimizer state in place; returns its step. Raises TrainError where it is of another run."""
+    known = state.documents.get("trainer")
+    if not isinstance(known, dict) or "optimizer" not in state.tensors or not isinstance(known.get("step"), int):
+        raise TrainError(f"{path} holds no training state: it cannot be resumed")
+    if state.model.config != model.config:
+        raise TrainError(f"{path} is of model {state.model.config}; this run trains {model.config}")
+    theirs = {**known.get("config", {}), "rows": known.get("rows")}
+    ours = {**trainer["config"], "rows": trainer["rows"]}
+    differing = [f"{name} {theirs.get(name)!r}, here {ours[name]!r}" for name in ours if theirs.get(name) != ours[name]]
+    if differing:
+        raise TrainError(f"{path} is of another run: {'; '.join(differing)}")
+    model.load_state_dict(state.model.state_dict())
+    parameters = dict(model.named_parameters())
+    for key, tensor in state.tensors["optimizer"].items():
+        kind, name = key.split("/", 1)
+        parameter = parameters[name]
+        # AdamW keeps its step count on the CPU, its moments where the parameter is
+        optimizer.state[parameter][kind] = tensor if kind == "step" else tensor.to(parameter.device)
+    return int(known["step"])
+
+
+def _check(rows: Rows, held_out: Rows | None, config: TrainConfig) -> None:
+    for what, given in (("rows", rows), ("held-out rows", held_out)):
+        if given is not None and given.seq_len != config.seq_len:
+            raise TrainError(f"{what} have {given.seq_len} positions; the config's seq_len is {config.seq_len}")
+
+
+def _plain(config: TrainConfig) -> dict[str, Any]:
+    return {**asdict(config), "betas": list(config.betas)}
+
+
+def _progress(steps: range, done: int, total: int) -> "tqdm[int]":
+    return tqdm(steps, initial=done, total=total, unit="step", disable=not sys.stderr.isatty())
+
+
+def _remove_old(folder: Path, keep: int) -> None:
+    for path in sorted(folder.glob("step-*"))[:-keep]:
+        shutil.rmtree(path)

@@ -1,0 +1,255 @@
+"""Solving, checked against enumeration in exact arithmetic and against closed forms."""
+
+import itertools
+import math
+import random
+import subprocess
+import sys
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from trex.solver import lp
+from trex.solver.model import Model, ModelError
+from trex.solver.solve import NOT_CONVEX, STATUSES, curvature, solve, unchecked, violation
+
+
+def dense(sense, cost, matrix, low, high, lower, upper, kinds="continuous", quadratic=None, offset=0.0):
+    """A Model from dense rows."""
+    n, rows = len(cost), len(matrix)
+    return Model(
+        sense, offset, tuple(f"x[{j}]" for j in range(n)), (kinds,) * n, np.array(cost, float), np.array(lower, float),
+        np.array(upper, float), tuple(f"r[{i}]" for i in range(rows)), np.array(low, float), np.array(high, float),
+        np.arange(rows + 1) * n, np.tile(np.arange(n), rows), np.array(matrix, float).reshape(-1), quadratic or {},
+    )  # fmt: skip
+
+
+def best_integer_point(sense, cost, matrix, high, upper):
+    """Optimum over all integer points of the box, in integers; None where none satisfies the rows."""
+    values = [
+        sum(c * x for c, x in zip(cost, point, strict=True))
+        for point in itertools.product(*(range(u + 1) for u in upper))
+        if all(sum(a * x for a, x in zip(row, point, strict=True)) <= h for row, h in zip(matrix, high, strict=True))
+    ]
+    return (min if sense == "min" else max)(values) if values else None
+
+
+def test_integer_programs_equal_enumeration():
+    draw = random.Random(0)
+    seen = set()
+    for _ in range(150):
+        n, m = draw.randint(1, 4), draw.randint(1, 4)
+        cost = [draw.randint(-9, 9) for _ in range(n)]
+        matrix = [[draw.randint(-5, 5) for _ in range(n)] for _ in range(m)]
+        high = [draw.randint(-8, 8) for _ in range(m)]
+        upper = [draw.randint(0, 4) for _ in range(n)]
+        sense = draw.choice(("min", "max"))
+        model = dense(sense, cost, matrix, [-math.inf] * m, high, [0] * n, upper, "integer", offset=2.5)
+        best, solution = best_integer_point(sense, cost, matrix, high, upper), solve(model)
+        assert solution.status == ("infeasible" if best is None else "optimal")
+        if best is not None:
+            assert solution.objective == pytest.approx(best + 2.5, abs=1e-9)
+            assert solution.bound == pytest.approx(best + 2.5, abs=1e-6)
+            assert all(value == round(value) for value in solution.values.values())
+        seen.add(solution.status)
+    assert seen == {"infeasible", "optimal"}
+
+
+def vertices(matrix, high):
+    """Vertices of {x : matrix x <= high} in two dimensions, in exact arithmetic."""
+    for (a, b), (c, d) in itertools.combinations(zip(matrix, high, strict=True), 2):
+        determinant = Fraction(a[0] * c[1] - a[1] * c[0])
+        if determinant == 0:
+            continue
+        x, y = (b * c[1] - d * a[1]) / determinant, (a[0] * d - c[0] * b) / determinant
+        if all(row[0] * x + row[1] * y <= h for row, h in zip(matrix, high, strict=True)):
+            yield x, y
+
+
+def test_linear_programs_equal_their_best_vertex():
+    draw = random.Random(1)
+    seen = set()
+    for _ in range(150):
+        m = draw.randint(1, 4)
+        cost = [draw.randint(-9, 9) for _ in range(2)]
+        matrix = [[draw.randint(-5, 5) for _ in range(2)] for _ in range(m)]
+        high = [draw.randint(-8, 20) for _ in range(m)]
+        sides = [[-1, 0], [0, -1], [1, 0], [0, 1]]
+        best = max((cost[0] * x + cost[1] * y for x, y in vertices(matrix + sides, [*high, 0, 0, 7, 7])), default=None)
+        solution = solve(dense("max", cost, matrix, [-math.inf] * m, high, [0, 0], [7, 7]))
+        assert solution.status == ("infeasible" if best is None else "optimal")
+        if best is not None:
+            assert solution.objective == pytest.approx(float(best), abs=1e-8)
+        seen.add(solution.status)
+    assert seen == {"infeasible", "optimal"}
+
+
+UNBOUNDED = "max\n x[0] + y\nst\n c: x[0] - y <= 1\n{rest}end\n"
+
+
+@pytest.mark.parametrize("rest", ["", "generals\n x[0] y\n", "generals\n y\n", " d: x[0] + y >= 3.5\ngenerals\n y\n"])
+def test_unbounded_is_told_from_infeasible(rest):
+    solution = solve(lp.read(UNBOUNDED.format(rest=rest)))
+    assert (solution.status, solution.objective, solution.bound, solution.values) == ("unbounded", None, None, {})
+
+
+@pytest.mark.parametrize("rest", [" d: 2 x[0] - 2 y = 1\ngenerals\n x[0] y\n", " d: x[0] - y >= 2\ngenerals\n y\n"])
+def test_infeasible_with_an_improving_ray_is_not_called_unbounded(rest):
+    solution = solve(lp.read(UNBOUNDED.format(rest=rest)))
+    assert (solution.status, solution.objective, solution.values) == ("infeasible", None, {})
+
+
+def test_crossed_bounds_are_infeasible_and_bad_data_an_error():
+    assert solve(lp.read("min\n x\nst\n c: x >= -3\nbounds\n x <= -1\nend\n")).status == "infeasible"
+    assert solve(dense("min", [1], [[1]], [0], [1], [math.inf], [math.inf])).status == "error"
+
+
+def test_a_model_without_rows_or_variables_is_solved():
+    empty = solve(lp.read("min\n 7\nst\nend\n"))
+    assert (empty.status, empty.objective, empty.values) == ("optimal", 7, {})
+    assert solve(lp.read("min\n 7\nst\n c: 0 >= 1\nend\n")).status == "infeasible"
+    box = solve(dense("max", [1, -2], np.zeros((0, 2)), [], [], [0, 1], [3, 4]))
+    assert (box.status, box.objective, box.values) == ("optimal", 1, {"x[0]": 3, "x[1]": 1})
+
+
+def box_minimum(matrix, cost, upper):
+    """Least c'x + x'Qx / 2 on [0, upper]^n: over the stationary points of all faces that lie in the box."""
+    n, best = len(cost), math.inf
+    for face in itertools.product((None, 0.0, upper), repeat=n):
+        x = np.array([0.0 if side is None else side for side in face])
+        free = [j for j in range(n) if face[j] is None]
+        if free:
+            gradient = cost[free] + matrix[np.ix_(free, range(n))] @ x
+            x[free] = np.linalg.solve(matrix[np.ix_(free, free)], -gradient)
+        if (x >= -1e-12).all() and (x <= upper + 1e-12).all():
+            best = min(best, float(cost @ x + x @ matrix @ x / 2))
+    return best
+
+
+def quadratic_model(matrix, cost, upper):
+    n = len(cost)
+    terms = {(i, j): matrix[i, j] / (2 if i == j else 1) for i in range(n) for j in range(i, n)}
+    row = [[1.0] * n]  # never binding
+    return dense("min", cost, row, [-1], [n * upper + 1], [0] * n, [upper] * n, quadratic=terms)
+
+
+def test_convex_quadratic_programs_equal_the_best_face_for_both_senses():
+    random_numbers = np.random.default_rng(2)
+    for _ in range(60):
+        root = random_numbers.normal(size=(3, 3))
+        matrix, cost = root @ root.T + 0.1 * np.eye(3), 3 * random_numbers.normal(size=3)
+        model, best = quadratic_model(matrix, cost, 2.0), box_minimum(matrix, cost, 2.0)
+        assert solve(model).objective == pytest.approx(best, rel=1e-6, abs=1e-6)
+        flipped = {pair: -c for pair, c in model.quadratic.items()}
+        solution = solve(replace(model, sense="max", cost=-model.cost, quadratic=flipped))
+        assert solution.objective == pytest.approx(-best, rel=1e-6, abs=1e-6)
+
+
+def test_indefinite_quadratic_programs_are_flagged_where_highs_calls_wrong_values_optimal():
+    """The diagonal is positive, or HiGHS would notice: indefinite through the products alone."""
+    random_numbers = np.random.default_rng(3)
+    tried = wrong = 0
+    for _ in range(100):
+        matrix = random_numbers.uniform(-2, 2, size=(4, 4))
+        matrix = matrix + matrix.T
+        np.fill_diagonal(matrix, random_numbers.uniform(0.2, 1, size=4))
+        if np.linalg.eigvalsh(matrix)[0] > -0.1:
+            continue
+        cost = 0.3 * random_numbers.normal(size=4)
+        model = quadratic_model(matrix, cost, 2.0)
+        solution = solve(model)
+        assert (solution.status, solution.message, solution.objective) == ("error", NOT_CONVEX, None)
+        claimed = unchecked(model)[1]
+        tried, wrong = tried + 1, wrong + (claimed is not None and claimed > box_minimum(matrix, cost, 2.0) + 1e-3)
+    assert wrong > tried / 10, "the flag would be needless"
+
+
+@pytest.mark.parametrize(("square", "convex"), [("x^2 + 2 x*y + y^2", True), ("x^2 + 2.001 x*y + y^2", False)])
+def test_semidefinite_is_convex_and_slightly_less_is_not(square, convex):
+    model = lp.read(f"min\n 0.5 x + [ {square} ]\nst\n c: x + y >= 2\nbounds\n x <= 9\n y <= 9\nend\n")
+    assert (curvature(model) > -1e-10) == convex
+    assert (solve(model).status == "optimal") == convex
+    assert curvature(replace(model, sense="max")) == pytest.approx(-1)
+
+
+def test_the_check_of_points_names_what_is_broken():
+    model = dense("min", [1, 1], [[1, 2], [1e6, -1]], [3, -math.inf], [math.inf, 0], [0, 0], [5, 9e5], "integer")
+    broken = {
+        (0.0, 2.0): None,
+        (0.0, 1.0): "row r[0]",
+        (1.0, 1.0): "row r[1]",
+        (-1.0, 2.0): "x[0] = -1.0 lies outside",
+        (0.0, 1e6): "x[1] = 1000000.0 lies outside",
+        (0.0, 2.5): "x[1] = 2.5 is not an integer",
+        (math.nan, 2.0): "x[0] = nan",
+        (2e-7, 2.0): None,  # within tolerance
+    }
+    for point, message in broken.items():
+        found = violation(model, np.array(point))
+        assert (found is None) if message is None else (found is not None and message in found), point
+
+
+def market_split(m=4, n=40):
+    """Equal splits of m random weights: integer programs that branch and bound cannot finish."""
+    draw = random.Random(4)
+    matrix = [[draw.randint(1, 99) for _ in range(n)] for _ in range(m)]
+    rows = [[*row, *(s if k == i else 0 for k in range(m) for s in (1, -1))] for i, row in enumerate(matrix)]
+    half = [sum(row) // 2 for row in matrix]
+    model = dense("min", [0] * n + [1] * 2 * m, rows, half, half, [0] * (n + 2 * m), [1] * n + [math.inf] * 2 * m)
+    return replace(model, kinds=("integer",) * n + ("continuous",) * 2 * m)
+
+
+def test_time_limit_is_kept_and_the_incumbent_checked():
+    model = market_split()
+    solution = solve(model, time_s=0.5)
+    assert solution.status == "time_limit" and solution.seconds < 5
+    assert solution.objective is not None and solution.bound is not None and solution.bound < solution.objective
+    point = np.array([solution.values[name] for name in model.variables])
+    assert violation(model, point) is None and model.objective(point) == solution.objective
+
+
+@pytest.mark.parametrize("time_s", [0, -1, math.nan])
+def test_a_limit_that_is_not_positive_is_refused(time_s):
+    with pytest.raises(ModelError, match="time_s"):
+        solve(lp.read("min\n x\nst\n c: x >= 1\nend\n"), time_s=time_s)
+
+
+def test_models_that_contradict_themselves_are_refused():
+    good = dense("min", [1, 1], [[1, 2]], [0], [1], [0, 0], [1, 1])
+    for change, message in (
+        ({"sense": "maximise"}, "maximise"),
+        ({"variables": ("x", "x")}, "'x' is named twice"),
+        ({"kinds": ("continuous", "semi")}, "semi"),
+        ({"cost": np.array([1.0])}, "cost has length 1"),
+        ({"cost": np.array([1.0, math.nan])}, "cost"),
+        ({"lower": np.array([0.0, math.nan])}, "lower"),
+    ):
+        with pytest.raises(ModelError, match=message):
+            replace(good, **change)
+
+
+def test_repeats_bit_for_bit_and_prints_nothing(capfd):
+    model = market_split(2, 14)
+    first, second = solve(model), solve(model)
+    assert first.status == "optimal" and first.status in STATUSES
+    assert replace(first, seconds=0.0) == replace(second, seconds=0.0)
+    assert first.solver.startswith("HiGHS 1.")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_scheduler_started_by_someone_else_does_not_matter():
+    program = """
+import highspy
+from trex.solver import lp
+from trex.solver.solve import solve
+text = "max\\n x + y\\nst\\n c: 2 x + 3 y <= 8\\ngenerals\\n x y\\nend\\n"
+other = highspy.Highs()
+other.setOptionValue("threads", 2)
+other.addVars(3, [0] * 3, [1] * 3)
+other.run()
+print("result", solve(lp.read(text)).objective)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.splitlines()[-1] == "result 4.0"
