@@ -2,8 +2,8 @@
 
     python bench/kernels.py --repeats 9 --output kernels.jsonl
 
-Each line holds the case, seconds per call, speed-up over eager (the reference), the memory bandwidth measured in the same
-repeats, the fraction of it reached, all as median with low and high, and the provenance.
+Each line holds the case, seconds per call, speed-up over eager (the reference), the memory bandwidth measured in the
+same repeats and the fraction of it reached, all as median with low and high, and the provenance.
 """
 
 import itertools

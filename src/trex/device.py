@@ -110,22 +110,31 @@ def peak_matmul(
 
 
 def memory_bandwidth(device: Device | None = None, array_bytes: int | None = None, repeats: int = 5) -> Measurement:
-    """Rate of the stream triad c = a + 2·b in B/s, counting a and b read once and c written once, in float32.
+    """Rate of the stream triad in B/s, counting both inputs read once and the output written once.
 
-    array_bytes: of each of the three arrays, well beyond the caches: 128 MiB on a CPU, 1 GiB on an accelerator unless
-    given. A CPU also reads c's cache lines before it writes them; that traffic is not counted.
+    A CPU also reads the output's cache lines before it writes them; that traffic is not counted.
     """
     place = device or detect()
-    n = (array_bytes or (2**27 if place.kind == "cpu" else 2**30)) // 4
-    a, b, c = (torch.full((n,), value, device=place.torch) for value in (1.0, 2.0, 0.0))
-    return _rate(place, lambda: torch.add(a, b, alpha=2.0, out=c), 3 * n * 4, "B/s", repeats)
+    work, moved = stream_triad(place, array_bytes)
+    return _rate(place, work, moved, "B/s", repeats)
+
+
+def stream_triad(device: Device, array_bytes: int | None = None) -> tuple[Callable[[], torch.Tensor], int]:
+    """The work c = a + 2·b in float32, ready to be timed, and the bytes it moves.
+
+    array_bytes: of each of the three arrays, well beyond the caches: 128 MiB on a CPU, 1 GiB on an accelerator unless
+    given. The work returns c.
+    """
+    n = (array_bytes or (2**27 if device.kind == "cpu" else 2**30)) // 4
+    a, b, c = (torch.full((n,), value, device=device.torch) for value in (1.0, 2.0, 0.0))
+    return lambda: torch.add(a, b, alpha=2.0, out=c), 3 * n * 4
 
 
 def keep_freed_memory() -> bool:
     """Let this process keep freed host memory for its next tensors, as accelerators' caching allocators do.
 
-    glibc returns large blocks to the operating system, and every new tensor then pays for fresh, zeroed pages: more than
-    an elementwise operator itself. Holds until the process ends. False where the C library has no `mallopt`.
+    glibc returns large blocks to the operating system, and every new tensor then pays for fresh, zeroed pages: more
+    than for an elementwise operator itself. Holds until the process ends. False where the C library has no `mallopt`.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -4,8 +4,9 @@ import random
 
 import pytest
 
+from trex.model.layout import SCHEDULES
 from trex.planner.bubble import bubble_seconds, peak_activations, published_dualpipe_v_bubble
-from trex.planner.schedules import SCHEDULES, ScheduleError, schedule
+from trex.planner.schedules import ScheduleError, schedule
 from trex.planner.simulate import Costs, simulate
 
 

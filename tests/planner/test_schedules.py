@@ -4,7 +4,8 @@ from collections import Counter
 
 import pytest
 
-from trex.planner.schedules import SCHEDULES, Operation, Overlapped, ScheduleError, placement, schedule
+from trex.model.layout import SCHEDULES
+from trex.planner.schedules import Operation, Overlapped, ScheduleError, placement, schedule
 
 TORCH = {
     "gpipe": "GPipe",

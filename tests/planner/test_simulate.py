@@ -6,7 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from trex.planner.schedules import SCHEDULES, Operation, Overlapped, ScheduleError, placement, schedule
+from trex.model.layout import SCHEDULES
+from trex.planner.schedules import Operation, Overlapped, ScheduleError, placement, schedule
 from trex.planner.simulate import Costs, simulate
 
 

@@ -1,37 +1,46 @@
-"""Layers and FLOPs of stages."""
+"""FLOPs of stages, and that schedules place stages as layouts do."""
 
 import pytest
 
 from trex.model.config import ModelConfig
-from trex.model.count import flops
-from trex.planner.schedules import ScheduleError
-from trex.planner.stages import stage_flops, stage_layers
+from trex.model.count import flops, layer_flops
+from trex.model.layout import Layout, LayoutError
+from trex.planner.schedules import placement
+from trex.planner.stages import stage_flops
+
+PUBLISHED = Layout(pp=8, vpp=2, schedule="interleaved", noop_layers=(3, 62, 63))  # of the Pro model
 
 
-def test_the_published_layout_of_pro():
-    layers = stage_layers(stages=16, slots_per_stage=4, noop_slots=(3, 62, 63))
-    assert [len(stage) for stage in layers] == [3] + [4] * 14 + [2]
-    assert layers[0] == (0, 1, 2) and layers[1] == (3, 4, 5, 6) and layers[-1] == (59, 60)
-    # profile of the report: 224 = 7 * 32 calls of sparse attention on rank 0 or 7, the latter with its MTP block
-    on_rank = [len(layers[rank]) + len(layers[rank + 8]) for rank in range(8)]
-    assert on_rank == [7, 8, 8, 8, 8, 8, 8, 6]
+def test_stages_of_the_published_layout_cost_their_layers():
+    config = ModelConfig.pro()
+    costs = stage_flops(config, PUBLISHED, 4096)
+    first = sum(sum(layer_flops(config, layer, 4096).values()) for layer in (0, 1, 2))
+    last = sum(sum(layer_flops(config, layer, 4096).values()) for layer in (59, 60))
+    assert costs[0] == pytest.approx(first)
+    head = 2 * config.vocab_size * config.hidden_size  # once for the model, once for its MTP block
+    assert costs[-1] > last + 2 * head
+    assert max(costs[1:-1]) / min(costs[1:-1]) < 1.01  # two layers of either kind
 
 
 @pytest.mark.parametrize("config", [ModelConfig.pro(), ModelConfig.flash(), ModelConfig.tiny(mtp_layers=0)])
-def test_stages_add_up_to_the_model(config):
-    stages = config.num_layers // 2 + 1
-    layers = stage_layers(stages, 2, tuple(range(config.num_layers, 2 * stages)))
-    costs = stage_flops(config, layers, 512)
-    assert len(costs) == stages
+@pytest.mark.parametrize("schedule", ["interleaved", "zb-v"])
+def test_stages_add_up_to_the_model(config, schedule):
+    quarter = config.num_layers // 4
+    sizes = (config.num_layers - 3 * quarter, quarter, quarter, quarter)
+    layout = Layout(pp=2, vpp=2, schedule=schedule, stage_layers=sizes)
+    costs = stage_flops(config, layout, 512)
+    assert len(costs) == 4
     assert sum(costs) == pytest.approx(flops(config, 512, mtp=config.mtp_layers > 0).forward, rel=1e-12)
-    head = 2 * config.vocab_size * config.hidden_size
-    assert costs[-1] >= head * (1 + config.mtp_layers)
 
 
-def test_slots_and_layers_that_do_not_fit_are_named():
-    with pytest.raises(ScheduleError, match=r"no-op slots \[8\]; accepted: different slots from 0 to 7"):
-        stage_layers(2, 4, (8,))
-    with pytest.raises(ScheduleError, match="no-op slots"):
-        stage_layers(2, 4, (3, 3))
-    with pytest.raises(ScheduleError, match="60 layers on the stages; accepted: the 61 of DeepSeek-V4-Pro"):
-        stage_flops(ModelConfig.pro(), stage_layers(15, 4), 4096)
+@pytest.mark.parametrize(("schedule", "vpp"), [("gpipe", 1), ("interleaved", 4), ("zb-v", 2), ("dualpipe-v", 2)])
+def test_schedules_place_stages_as_layouts_do(schedule, vpp):
+    config = ModelConfig.tiny(num_layers=12, compress_ratios=(0,) * 12)
+    stages = Layout(pp=3, vpp=vpp, schedule=schedule).stages(config)
+    on_rank = [tuple(stage.index for stage in stages if stage.rank == rank) for rank in range(3)]
+    assert on_rank == placement(schedule, 3, vpp)
+
+
+def test_layers_that_do_not_fill_the_stages_are_refused():
+    with pytest.raises(LayoutError, match="add 3 to noop_layers"):
+        stage_flops(ModelConfig.pro(), Layout(pp=8, vpp=2, schedule="interleaved"), 4096)

@@ -6,7 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from trex.planner.schedules import SCHEDULES, schedule
+from trex.model.layout import SCHEDULES
+from trex.planner.schedules import schedule
 from trex.planner.simulate import Costs, simulate
 from trex.planner.trace import chrome_trace, write_chrome_trace
 

@@ -59,3 +59,8 @@ def test_bars_of_memory_are_the_fullest_die_and_the_host_comes_on_top():
     by_rank = stacked(figures.static_memory_by_rank(held, ASCEND_910C_DIE), "x")
     expected = [(rank.device + rank.host_optimizer) / GIB for rank in held.ranks]
     assert list(by_rank.values()) == pytest.approx(expected)
+
+
+def test_tables_are_aligned():
+    text = figures.table(("part", "Flash"), [("a", "1,000"), ("longer", "2")])
+    assert text.split("\n") == ["part    Flash", "a       1,000", "longer      2"]

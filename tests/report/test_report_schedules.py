@@ -2,7 +2,8 @@
 
 import pytest
 
-from trex.planner.schedules import SCHEDULES, schedule
+from trex.model.layout import SCHEDULES
+from trex.planner.schedules import schedule
 from trex.planner.simulate import Costs, simulate
 from trex.report.schedules import bubble_curves, gantt, rank_seconds
 

@@ -44,7 +44,7 @@ class Backend:
         return not self.devices or x.device.type in self.devices
 
     def pays_for(self, x: Tensor) -> bool:
-        """Whether the automatic choice takes it for this tensor, if it is available: plain tensors only, no subclasses."""
+        """Whether the automatic choice takes it for this tensor, if it is available; never for subclasses."""
         return type(x) is Tensor and self.runs_on(x) and x.dtype in self.dtypes and x.numel() >= self.elements
 
 
@@ -89,7 +89,8 @@ def limited_swiglu(gate: Tensor, up: Tensor, limit: float = 10.0, weight: Tensor
         )
     if weight is not None and weight.shape != gate.shape[:-1]:
         raise KernelError(
-            f"limited_swiglu: weight {_shape(weight)} for gate {_shape(gate)}; accepted: {list(gate.shape[:-1])} or None"
+            f"limited_swiglu: weight {_shape(weight)} for gate {_shape(gate)}; "
+            f"accepted: {list(gate.shape[:-1])} or None"
         )
     if not limit > 0:
         raise KernelError(f"limited_swiglu: limit {limit}; accepted: a number above 0")

@@ -4,17 +4,15 @@ The repeats of all backends and of the bandwidth itself alternate, so that what 
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from trex.device import Device, Measurement, detect, memory_bandwidth
+from trex.device import Device, Measurement, detect, stream_triad
 from trex.kernels import ops
 from trex.kernels.cases import Case, work
 
-ELEMENTS_PER_SAMPLE = (
-    2**22
-)  # small cases are called several times per sample, so that a sample outlasts the clock's grain
+ELEMENTS_PER_SAMPLE = 2**22  # a small case is called several times per sample, for a sample long enough to time
 
 
 @dataclass(frozen=True)
@@ -54,28 +52,27 @@ def compare(case: Case, backends: Iterable[str] = ("reference", "cpu"), repeats:
             tasks[name] = work(case, inputs)
             for _ in range(2):
                 tasks[name]()
+    triad, triad_bytes = stream_triad(device)
+    triad()
     samples: dict[str, list[float]] = {name: [] for name in names}
     stream = []
     for _ in range(repeats):
         for name in names:
             with ops.use(name):
                 samples[name].append(_mean_seconds(device, tasks[name], calls))
-        stream.append(memory_bandwidth(device, repeats=1).median)
-    moved = case.bytes_moved
-    first = samples[names[0]]
+        stream.append(triad_bytes / device.seconds(triad))
+    first, moved = samples[names[0]], case.bytes_moved
+    repeated = {name: list(zip(samples[name], first, stream, strict=True)) for name in names}
     return Timing(
         case,
-        {name: Measurement.of(samples[name], "s") for name in names},
-        {name: Measurement.of([a / b for a, b in zip(first, samples[name], strict=True)], "×") for name in names[1:]},
-        Measurement.of(stream, "B/s"),
-        {
-            name: Measurement.of([moved / s / b for s, b in zip(samples[name], stream, strict=True)], "1")
-            for name in names
-        },
+        seconds={name: Measurement.of(samples[name], "s") for name in names},
+        speedup={name: Measurement.of([base / s for s, base, _ in repeated[name]], "×") for name in names[1:]},
+        bandwidth=Measurement.of(stream, "B/s"),
+        fraction={name: Measurement.of([moved / s / rate for s, _, rate in repeated[name]], "1") for name in names},
     )
 
 
-def _mean_seconds(device: Device, task: Any, calls: int) -> float:
+def _mean_seconds(device: Device, task: Callable[[], Any], calls: int) -> float:
     def repeated() -> None:
         for _ in range(calls):
             task()

@@ -52,8 +52,11 @@ class Child:
 
     def exit_code(self) -> int:
         """Wait for the end; the exit code, negative for a signal. Raises ForkserverError when the server died."""
-        with self._channel as channel:
-            answer = channel.recv(STATUS.size, socket.MSG_WAITALL)
+        try:
+            with self._channel as channel:
+                answer = channel.recv(STATUS.size, socket.MSG_WAITALL)
+        except OSError:
+            answer = b""
         if len(answer) != STATUS.size:
             raise ForkserverError("the fork server died, and its children with it")
         return int(STATUS.unpack(answer)[0])

@@ -204,9 +204,8 @@ def _raise_failure(folder: Path, world: int, codes: dict[int, int], timeout_s: f
     """Raise RanksError for the rank that failed first, naming the others that failed with it."""
     raised = sorted(json.loads(path.read_text()) for path in folder.glob("error.*"))  # [time, rank, traceback]
     # a killed rank comes first: that the others lose their connection to it is the consequence
-    found = {
-        rank: f"was killed by {_signal(-code)}" + _stderr(folder, rank) for rank, code in codes.items() if code < 0
-    }
+    killed = {rank: _signal(-code) for rank, code in codes.items() if code < 0}
+    found = {rank: f"was killed by {name}" + _stderr(folder, rank) for rank, name in killed.items()}
     found |= {rank: f"failed:\n{text}" for _, rank, text in raised}
     for rank, code in codes.items():
         if rank not in found and not _finished(folder, rank):

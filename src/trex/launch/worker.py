@@ -4,6 +4,7 @@ import contextlib
 import faulthandler
 import json
 import linecache
+import marshal
 import os
 import pickle
 import sys
@@ -11,6 +12,7 @@ import time
 import traceback
 from datetime import timedelta
 from pathlib import Path
+from types import CodeType, SimpleNamespace
 from typing import Any
 
 import cloudpickle
@@ -20,8 +22,21 @@ import torch.distributed as dist
 MARGIN_S = 60  # collectives time out later than the run, so that the run's own report comes first
 
 
+class Pickler(cloudpickle.Pickler):
+    """cloudpickle, but code keeps its file name, so that tracebacks show lines; both ends run the same interpreter."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Code objects by marshal, everything else as cloudpickle does."""
+        if isinstance(obj, CodeType):
+            return marshal.loads, (marshal.dumps(obj),)
+        return super().reducer_override(obj)
+
+
 class UnsendableError(ValueError):
     """A result that cannot be pickled."""
+
+
+PICKLE = SimpleNamespace(__name__="trex.launch.worker", Pickler=Pickler)  # a pickle module as torch.save asks for one
 
 
 def work(folder: str, rank: int) -> int:
@@ -37,7 +52,9 @@ def work(folder: str, rank: int) -> int:
         _call(home, rank, json.loads((home / "job.json").read_text()))
         return 0
     except BaseException as error:
-        trace = error.__traceback__.tb_next if error.__traceback__ else None  # without this function
+        trace = error.__traceback__
+        while trace and trace.tb_frame.f_code.co_filename == __file__:
+            trace = trace.tb_next
         text = "".join(traceback.format_exception(type(error), error, trace)).rstrip()
         part = home / f"part.{rank}"
         part.write_text(json.dumps([time.monotonic(), rank, text]))
@@ -52,7 +69,7 @@ def work(folder: str, rank: int) -> int:
 def save(value: Any, path: Path) -> None:
     """Pickle, functions of cells included, with tensors beside it; whole or not at all."""
     part = path.with_name(path.name + ".part")
-    torch.save(value, part, pickle_module=cloudpickle, pickle_protocol=pickle.HIGHEST_PROTOCOL)
+    torch.save(value, part, pickle_module=PICKLE, pickle_protocol=pickle.HIGHEST_PROTOCOL)
     part.rename(path)
 
 

@@ -14,8 +14,7 @@ dualpipe-v   the same V; F of one stage and BW of the other in one overlapped pa
 from collections import Counter, deque
 from dataclasses import dataclass
 
-SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb-v", "dualpipe-v")
-V_SHAPED = ("zb-v", "dualpipe-v")
+from trex.model.layout import SCHEDULES, V_SHAPED
 
 
 class ScheduleError(ValueError):
@@ -207,7 +206,7 @@ def _zb_v(work: _Rank, ranks: int, micro_batches: int, rank: int) -> None:
 
 def _dualpipe_v(work: _Rank, ranks: int, micro_batches: int, rank: int) -> None:
     """The numbered parts are those of DeepSeek's implementation. On the last rank, where both stages meet, the first
-    pair is not overlapped: its backward need not wait for its forward to end with it."""
+    pair is not overlapped: neither part then waits for the end of the other."""
     below = ranks - 1 - rank
     main = micro_batches - 2 * ranks + rank + 1
     work.repeat(2 * below, "F0")  # 1

@@ -19,8 +19,8 @@ from trex.planner.schedules import Operation, Order, Overlapped, ScheduleError
 class Costs:
     """Seconds of one micro-batch, one entry per stage.
 
-    forward, backward (input gradients, with any recomputation), weight. overlapped: seconds of the pair whose forward is
-    on that stage; None where nothing is hidden (the sum of both parts). send: seconds from stage s to s + 1 and from
+    forward, backward (input gradients, with any recomputation), weight. overlapped: seconds of the pair whose forward
+    is on that stage; None where nothing is hidden (the sum of both parts). send: seconds from stage s to s + 1 and from
     s + 1 to s, S - 1 entries; not paid between stages of one rank; None where sending takes no time. Raises
     ScheduleError for unequal lengths and for negative or infinite seconds.
     """

@@ -5,6 +5,7 @@ from statistics import median
 from typing import Any
 
 import plotly.graph_objects as go
+from plotly.subplots import make_subplots
 
 from trex.data import families
 from trex.data.documents import Document
@@ -53,21 +54,27 @@ def summary(table: Mapping[str, Sequence[Any]]) -> str:
 
 
 def text_lengths(table: Mapping[str, Sequence[Any]]) -> go.Figure:
-    """Characters per document: one box per family and mode, every document a point."""
-    figure = go.Figure()
-    for mode, colour in zip(MODES, COLOURS, strict=False):
-        chosen = [k for k, found in enumerate(table["mode"]) if found == mode]
-        figure.add_box(
-            x=[_spoken(table["family"][k]) for k in chosen],
-            y=[table["characters"][k] for k in chosen],
-            name=mode,
-            marker={"color": colour, "size": 4},
-            boxpoints="all",
-            jitter=0.4,
-            pointpos=0,
-        )
-    figure.update_layout(boxmode="group", xaxis_title="family")
-    figure.update_yaxes(title="characters of the whole text", rangemode="tozero")
+    """Characters of the whole text against number of variables: a panel per family, a colour per mode."""
+    names = list(dict.fromkeys(table["family"]))
+    figure = make_subplots(1, len(names), subplot_titles=[_spoken(name) for name in names], shared_yaxes=True)
+    for panel, name in enumerate(names, start=1):
+        for mode, colour in zip(MODES, COLOURS, strict=False):
+            chosen = [k for k, found in enumerate(table["mode"]) if (table["family"][k], found) == (name, mode)]
+            figure.add_scatter(
+                x=[table["variables"][k] for k in chosen],
+                y=[table["characters"][k] for k in chosen],
+                name=mode,
+                legendgroup=mode,
+                showlegend=panel == 1,
+                mode="markers",
+                marker={"color": colour, "size": 7, "opacity": 0.8},
+                row=1,
+                col=panel,
+            )
+    figure.update_xaxes(title={"text": "variables", "standoff": 6}, rangemode="tozero")
+    figure.update_yaxes(rangemode="tozero")
+    figure.update_yaxes(title="characters of the whole text", col=1)
+    figure.update_layout(legend={"y": 1.1})
     return figure
 
 
@@ -83,8 +90,8 @@ def sizes(table: Mapping[str, Sequence[Any]]) -> go.Figure:
             mode="markers",
             marker={"color": colour, "size": 8, "symbol": [SYMBOLS[table["difficulty"][k] - 1] for k in chosen]},
         )
-    figure.update_xaxes(title="variables", type="log", tickvals=[5, 10, 20, 50, 100, 200])
-    figure.update_yaxes(title="optimum, in the problem's own unit", type="log")
+    figure.update_xaxes(title={"text": "variables", "standoff": 6}, type="log", tickvals=[5, 10, 20, 50, 100, 200])
+    figure.update_yaxes(title="optimum, in the problem's own unit", type="log", dtick=1)
     return figure
 
 

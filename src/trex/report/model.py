@@ -1,4 +1,4 @@
-"""Figures of the model: its parameters and FLOPs by part, and what a device must hold of it."""
+"""Figures and tables of the model: its parameters and FLOPs by part, and what a device must hold of it."""
 
 from collections.abc import Mapping, Sequence
 
@@ -32,6 +32,16 @@ def grouped(parts: Mapping[str, float]) -> dict[str, float]:
     for part, value in parts.items():
         sums[group_of[part]] += value
     return {group: value for group, value in sums.items() if value}
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Plain text, first column to the left, the others to the right."""
+    lines = [tuple(header), *map(tuple, rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join([line[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True))])
+        for line in lines
+    )
 
 
 def stored_and_active(models: Mapping[str, Parameters]) -> go.Figure:

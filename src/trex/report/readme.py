@@ -1,1 +1,109 @@
-def update(): return False
+"""The README's generated parts, written from `results/*.json`, `trex.published` and the notebooks, between marks.
+
+A part stands between `<!-- trex: NAME -->` and `<!-- /trex -->`; `trex publish` rewrites them and a test compares them.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trex import paths
+from trex.launch import notebooks
+from trex.published import load as published
+from trex.results import Record, ResultError, load, write_atomic
+
+PART = re.compile(r"<!-- trex: (\w+) -->\n.*?<!-- /trex -->", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the results table: a claim, our value from a record, and the published value it stands beside."""
+
+    claim: str
+    chapter: str
+    record: str
+    value: Callable[[dict[str, Any]], str]  # the record's values → text
+    reported: str = "—"
+
+
+def update(readme: Path | None = None, results: Path | None = None) -> bool:
+    """Rewrite the generated parts in place; returns whether anything changed."""
+    path = readme or paths.CHECKOUT / "README.md"
+    old = path.read_text(encoding="utf-8")
+    new = rendered(old, results or paths.results())
+    if new != old:
+        write_atomic(path, new.encode())
+    return new != old
+
+
+def rendered(text: str, results: Path) -> str:
+    """`text` with every generated part as it should be. Raises ResultError for an unknown part or a missing record."""
+
+    def fill(match: re.Match[str]) -> str:
+        name = match.group(1)
+        if name not in PARTS:
+            raise ResultError(f"README part {name!r}; there are: {', '.join(PARTS)}")
+        return f"<!-- trex: {name} -->\n{PARTS[name](results)}\n<!-- /trex -->"
+
+    return PART.sub(fill, text)
+
+
+def headline(results: Path) -> str:
+    """The paper's two headline figures, redrawn: PNG on the page, HTML to read the numbers."""
+    blocks = []
+    for name, text in (
+        ("mfu_ladder", "MFU of DeepSeek-V4-Pro training as published, and the step times that follow"),
+        ("or_scores", "Pass@1 on four operations-research benchmarks as published"),
+    ):
+        record = load("06_eval", name, results)
+        image, page = f"results/06_eval/{name}.png", f"results/06_eval/{name}.html"
+        blocks.append(f"[![{text}]({image})]({page})\n\n*{text}* (label: {record.label}; [interactive]({page}))")
+    return "\n\n".join(blocks)
+
+
+def results_table(results: Path) -> str:
+    """What the notebooks showed, one line per claim, with label, device and the command that repeats it."""
+    rows = ["| claim | reported by others | here | label | command |", "|---|---|---|---|---|"]
+    for line in lines():
+        record = load(line.chapter, line.record, results)
+        command = f"`trex reproduce --chapter {line.chapter.split('_')[0]}`"
+        rows.append(f"| {line.claim} | {line.reported} | {line.value(record.values)} | {record.label} | {command} |")
+    return "\n".join([*rows, "", f"Measured on: {', '.join(sorted(_devices(results)))}."])
+
+
+def notebook_table(results: Path) -> str:
+    """Every notebook with its title."""
+    rows = ["| notebook | what it shows |", "|---|---|"]
+    for path in notebooks.find():
+        name = notebooks.name(path)
+        rows.append(f"| [{name}](notebooks/{name}.ipynb) | {_title(path)} |")
+    return "\n".join(rows)
+
+
+def lines() -> tuple[Line, ...]:
+    """The claims of the results table, in the chapters' order."""
+    return ()
+
+
+def _devices(results: Path) -> set[str]:
+    records: list[Record] = [load(line.chapter, line.record, results) for line in lines()]
+    return {record.provenance["device"] for record in records if record.label == "measured"}
+
+
+def _title(path: Path) -> str:
+    first = next(cell for cell in notebooks.read(path).cells if cell.cell_type == "markdown")
+    return str(first.source.splitlines()[0].lstrip("# "))
+
+
+def _number(table: str, row: str, column: str, form: str = "{:g}") -> str:
+    number = published(table)[row][column]
+    return f"{form.format(number.value)} {number.unit}".strip()
+
+
+PARTS: dict[str, Callable[[Path], str]] = {
+    "headline": headline,
+    "results": results_table,
+    "notebooks": notebook_table,
+}

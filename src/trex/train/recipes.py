@@ -85,9 +85,10 @@ def published_cpt() -> TrainConfig:
 def embedded_cpt(seed: int = 0) -> TrainConfig:
     """The same recipe for two CPU cores and a tiny model that starts from random weights.
 
-    Such a model needs a learning rate three orders of magnitude above one that continues from released weights. Betas,
-    decay, clipping, warm-up and the ratio of peak to minimum are the published ones.
+    Such a model needs a learning rate three orders of magnitude above that of one that continues from released weights.
+    Betas, decay, clipping, warm-up and the ratio of peak to minimum are the published ones.
     """
     return TrainConfig(
-        steps=80, batch_size=4, micro_batch=4, seq_len=256, peak_lr=5e-3, min_lr=5e-4, warmup_steps=10, eval_every=20, seed=seed
-    )
+        steps=60, batch_size=4, micro_batch=4, seq_len=256, peak_lr=1e-2, min_lr=1e-3, warmup_steps=10, eval_every=20,
+        seed=seed,
+    )  # fmt: skip

@@ -39,7 +39,8 @@ class _LimitedSwiGLU(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor, None, Tensor | None]:
-        dgate, dup, dweight = _gradients(g, *ctx.saved_tensors[:2], ctx.limit, ctx.saved_tensors[2])
+        gate, up, weight = ctx.saved_tensors
+        dgate, dup, dweight = _gradients(g, gate, up, ctx.limit, weight)
         return dgate, dup, None, dweight
 
 
