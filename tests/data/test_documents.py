@@ -158,6 +158,17 @@ def test_a_change_with_recomputed_hashes_is_found(k: int, documents: list[Docume
             verify(changed)
 
 
+def test_parts_of_a_wrong_kind_and_missing_provenance_are_named(documents: list[Document]) -> None:
+    document = documents[0]
+    for key, value in (("values", [1]), ("objective", "1"), ("answer", None), ("data", "{}")):
+        with pytest.raises(DataError, match=f"{key} is"):
+            Document.from_line(json.dumps({**asdict(document), key: value}))
+    for key in ("family", "seed", "difficulty", "mode", "confirmed_by"):
+        provenance = {k: v for k, v in document.provenance.items() if k != key}
+        with pytest.raises(DataError, match=key):
+            verify(replace(document, provenance=provenance))
+
+
 @pytest.mark.parametrize("line", ["", "{}", "[]", "null", "{", '{"family": "knapsack"}', "\xff"])
 def test_what_is_no_document_is_named(line: str, tmp_path: Path) -> None:
     path = tmp_path / "documents.jsonl"

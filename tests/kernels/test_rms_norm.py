@@ -17,7 +17,8 @@ SHAPES = [(0, 16), (4, 0), (1, 1), (1, 64), (5, 1), (48,), (2, 3, 65), (3, 512)]
 
 def closed_form(x: Tensor, weight: Tensor | None, g: Tensor, eps: float) -> dict[str, np.ndarray]:
     """Value and gradients in float64, by hand: y_i = w_i x_i r, ∂y_i/∂x_j = w_i (r δ_ij − r³ x_i x_j / D)."""
-    x64, g64 = x.double().numpy().reshape(-1, x.shape[-1]), g.double().numpy().reshape(-1, x.shape[-1])
+    rows = (x.shape[:-1].numel(), x.shape[-1])
+    x64, g64 = x.double().numpy().reshape(rows), g.double().numpy().reshape(rows)
     w = np.ones(x.shape[-1]) if weight is None else weight.double().numpy()
     r = 1 / np.sqrt((x64**2).sum(-1, keepdims=True) / max(x.shape[-1], 1) + eps)
     inner = (g64 * w * x64).sum(-1, keepdims=True)

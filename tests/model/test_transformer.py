@@ -167,13 +167,18 @@ def test_seed_decides_the_weights_and_nothing_else_does() -> None:
     first = Transformer(ModelConfig.tiny(), seed=5).state_dict()
     assert torch.equal(torch.get_rng_state(), state)
     torch.manual_seed(2)
-    again, other = Transformer(ModelConfig.tiny(), seed=5).state_dict(), Transformer(ModelConfig.tiny(), seed=6).state_dict()
+    again, other = (
+        Transformer(ModelConfig.tiny(), seed=5).state_dict(),
+        Transformer(ModelConfig.tiny(), seed=6).state_dict(),
+    )
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert not torch.equal(first["lm_head.weight"], other["lm_head.weight"])
     assert not torch.equal(first["model.layers.0.mlp.gate.tid2eid"], other["model.layers.0.mlp.gate.tid2eid"])
 
 
-@pytest.mark.parametrize(("vocab", "experts", "chosen"), [(512, 8, 2), (1000, 256, 6), (77, 5, 3), (10, 4, 4), (3, 7, 1)])
+@pytest.mark.parametrize(
+    ("vocab", "experts", "chosen"), [(512, 8, 2), (1000, 256, 6), (77, 5, 3), (10, 4, 4), (3, 7, 1)]
+)
 def test_hash_routing_is_balanced(vocab: int, experts: int, chosen: int) -> None:
     table = balanced_table(vocab, experts, chosen, generator())
     assert table.shape == (vocab, chosen) and table.dtype == torch.int64
@@ -187,7 +192,9 @@ def test_documents_in_one_row_are_refused() -> None:
         Transformer(ModelConfig.tiny())(tokens(1, 8), doc_ids=torch.zeros(1, 8, dtype=torch.int64))
 
 
-@pytest.mark.parametrize("bad", [tokens(1, 8)[0], tokens(1, 8).float(), tokens(1, 8)[:, :0], tokens(1, 8) + 512, tokens(1, 8) - 513])
+@pytest.mark.parametrize(
+    "bad", [tokens(1, 8)[0], tokens(1, 8).float(), tokens(1, 8)[:, :0], tokens(1, 8) + 512, tokens(1, 8) - 513]
+)
 def test_tokens_that_are_none_are_refused(bad: Tensor) -> None:
     with pytest.raises(ConfigError, match="accept"):
         Transformer(ModelConfig.tiny())(bad)

@@ -146,10 +146,11 @@ def _verified(folder: Path) -> dict[str, Any]:
         if path.parent != folder or not path.is_file():
             problems.append(f"{name} is missing")
             continue
-        found = _fingerprint(path)
-        if found != expected:
-            sizes = isinstance(expected, dict) and found["bytes"] != expected.get("bytes")
-            problems.append(f"{name} has {found['bytes']} bytes, not {expected['bytes']}" if sizes else f"{name} was altered")
+        found, size = _fingerprint(path), expected.get("bytes") if isinstance(expected, dict) else None
+        if found["bytes"] != size:
+            problems.append(f"{name} has {found['bytes']} bytes, not {size}")
+        elif found != expected:
+            problems.append(f"{name} was altered")
     if problems:
         raise CheckpointError(f"{folder} is damaged: {'; '.join(problems)}")
     return files

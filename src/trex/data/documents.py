@@ -21,6 +21,12 @@ from trex.solver.solve import solve_pyomo
 
 PACKAGE = "trex-reproduction"
 DECIMALS = 6  # of recorded values
+KINDS: dict[str, Any] = {
+    "data": dict,
+    "values": dict,
+    "provenance": dict,
+    "objective": (int, float),
+}  # all other parts are strings
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,9 @@ class Document:
         try:
             row = json.loads(line)
             document = cls(**row)
+            for field in fields(cls):
+                if not isinstance(row[field.name], KINDS.get(field.name, str)):
+                    raise TypeError(f"{field.name} is {row[field.name]!r}")
             known = (document.provenance["content_sha256"], document.provenance["statement_sha256"])
             found = hashes(row)
         except (ValueError, TypeError, KeyError) as error:
@@ -116,6 +125,9 @@ def verify(document: Document) -> None:
     Raises DataError that names the first part that differs; recomputed hashes do not hide a change.
     """
     origin = document.provenance
+    missing = [key for key in ("family", "seed", "difficulty", "mode", "confirmed_by") if key not in origin]
+    if missing:
+        raise DataError(f"{document.family} document: its provenance lacks {', '.join(missing)}")
     family = families.get(document.family)
     problem = family.sample(origin["seed"], origin["difficulty"])
     contract.require(problem, document.objective, document.values)

@@ -205,8 +205,8 @@ def _zb_v(work: _Rank, ranks: int, micro_batches: int, rank: int) -> None:
 
 
 def _dualpipe_v(work: _Rank, ranks: int, micro_batches: int, rank: int) -> None:
-    """The numbered parts are those of DeepSeek's implementation. On the last rank, where both stages meet, the first
-    pair is not overlapped: neither part then waits for the end of the other."""
+    """The numbered parts are those of DeepSeek's implementation. On the last rank the first
+    pair is not overlapped, so that its forward runs while the gradient for its backward is on the way."""
     below = ranks - 1 - rank
     main = micro_batches - 2 * ranks + rank + 1
     work.repeat(2 * below, "F0")  # 1

@@ -1,12 +1,15 @@
 """Figures and tables of the model: its parameters and FLOPs by part, and what a device must hold of it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from trex.model.count import Flops, Parameters
-from trex.planner.memory import GIB, DeviceMemory, StaticBytes
+from trex.model.published_layouts import PublishedLayout
+from trex.planner.memory import GIB, DeviceMemory, StaticBytes, static_bytes
 from trex.report.figures import COLOURS
 
 # parts and operations as drawn, bottom up; together they are all of them
@@ -42,6 +45,41 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         "  ".join([line[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True))])
         for line in lines
     )
+
+
+def parameter_values(counted: Parameters) -> dict[str, Any]:
+    """What a record keeps of a count."""
+    totals = {name: getattr(counted, name) for name in ("total", "mtp", "total_with_mtp", "active")}
+    return {**totals, "parts": counted.parts, "active_parts": counted.active_parts}
+
+
+def flops_values(costs: Sequence[Flops]) -> dict[str, Any]:
+    """What a record keeps of FLOPs per token, by length: forward without MTP, MTP, training with MTP."""
+    return {
+        str(each.seq_len): {"forward": each.forward - each.mtp, "mtp": each.mtp, "training_with_mtp": each.training}
+        for each in costs
+    }
+
+
+def flops_series(models: Mapping[str, Sequence[Flops]]) -> dict[str, list[Any]]:
+    """Columns model, seq_len, part, flops_per_token (forward, without MTP)."""
+    rows = [
+        (name, each.seq_len, part, value)
+        for name, costs in models.items()
+        for each in costs
+        for part, value in each.parts.items()
+    ]
+    columns = ("model", "seq_len", "part", "flops_per_token")
+    return {column: [row[i] for row in rows] for i, column in enumerate(columns)}
+
+
+def memory_values(found: PublishedLayout, device: DeviceMemory) -> dict[str, Any]:
+    """What a record keeps of a layout: bytes on its fullest device, and what is left of it, also without the swap."""
+    held = static_bytes(found.config, found.layout)
+    resident = static_bytes(found.config, replace(found.layout, swap_optimizer=False))
+    parts = {name: getattr(held.largest, name) for name in ("weights", "gradients", "optimizer", "host_optimizer")}
+    margins = {"margin": held.margin(device), "margin_without_swap": resident.margin(device)}
+    return {"dies": found.layout.world_size, **parts, **margins, "assumed": found.assumed, "source": found.source}
 
 
 def stored_and_active(models: Mapping[str, Parameters]) -> go.Figure:

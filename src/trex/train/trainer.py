@@ -26,7 +26,7 @@ from trex.model.transformer import Transformer
 from trex.train.metrics import History, Log, Step
 from trex.train.recipes import TrainConfig, TrainError, learning_rate
 
-CHECKPOINTS, LOG = "checkpoints", "steps.jsonl"
+LOG = "steps.jsonl"
 
 
 @dataclass(frozen=True)
@@ -51,16 +51,19 @@ def train(
 ) -> Run:
     """Train `model` in place and return it with the history of its losses.
 
-    folder: gets `steps.jsonl` and `checkpoints/step-…`; None writes nothing. documents: JSON documents that go into every
-    checkpoint, such as the tokenizer. resume: go on from the last whole checkpoint in `folder`, if there is one; the
-    result is that of an undisturbed run. device: by default the accelerator, else the CPU.
+    folder: gets `steps.jsonl` and the checkpoints `step-…`; None writes nothing. documents: JSON documents that go into
+    every checkpoint, such as the tokenizer. resume: go on from the last whole checkpoint in `folder`, if there is one; the
+    result is that of an undisturbed run. Without it a run begins anew and removes what an earlier one left in `folder`.
+    device: by default the accelerator, else the CPU.
     Raises TrainError where data, checkpoint and config do not belong together, and where a loss or gradient is not
     finite (the weights are then those before that step).
     """
     _check(rows, held_out, config)
     device = device or detect()
     trainer = {"config": _plain(config), "rows": rows.sha256}
-    found = checkpoint.newest(folder / CHECKPOINTS) if resume and folder is not None else None
+    found = checkpoint.newest(folder) if resume and folder is not None else None
+    if folder is not None and found is None:
+        _remove_old(folder, keep=0)
     model.to(device.torch)
     optimizer = _optimizer(model, config)
     done, last = 0, None
@@ -83,17 +86,19 @@ def train(
                 log.sync()
                 documents_now = {**(documents or {}), "trainer": {**trainer, "step": step}}
                 content = Checkpoint(model, documents_now, {"optimizer": _optimizer_tensors(model, optimizer)})
-                last = checkpoint.save(content, folder / CHECKPOINTS / f"step-{step:08d}", replace=True)
-                _remove_old(folder / CHECKPOINTS, config.keep)
+                last = checkpoint.save(content, folder / f"step-{step:08d}", replace=True)
+                _remove_old(folder, config.keep)
     return Run(model, History(tuple(log.steps)), last)
 
 
 @torch.no_grad()
 def evaluate(model: Transformer, rows: Rows, micro_batch: int) -> float:
-    """Mean loss over all targets of `rows`, in nats."""
+    """Mean loss over all targets of `rows`, in nats. Raises TrainError where it is not finite."""
     total = 0.0
     for index in torch.arange(len(rows)).split(micro_batch):
         total += _summed_loss(model, *rows.batch(index)).item()
+    if not math.isfinite(total):
+        raise TrainError(f"the loss over {len(rows)} rows is {total}")
     return total / rows.targets
 
 
@@ -196,5 +201,6 @@ def _progress(steps: range, done: int, total: int) -> "tqdm[int]":
 
 
 def _remove_old(folder: Path, keep: int) -> None:
-    for path in sorted(folder.glob("step-*"))[:-keep]:
+    found = sorted(folder.glob("step-*"))
+    for path in found[: len(found) - keep]:
         shutil.rmtree(path)

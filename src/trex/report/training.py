@@ -1,0 +1,79 @@
+"""Figures of training runs."""
+
+from collections.abc import Mapping, Sequence
+
+import plotly.graph_objects as go
+
+from trex.report.figures import COLOURS
+from trex.train.recipes import TrainConfig
+
+RECIPE_ROWS = {
+    "optimizer steps": "steps", "sequences per step": "batch_size", "positions per sequence": "seq_len",
+    "peak learning rate": "peak_lr", "least learning rate": "min_lr", "warm-up steps": "warmup_steps",
+    "AdamW betas": "betas", "weight decay": "weight_decay", "gradient clipping (global norm)": "clip_norm",
+}  # fmt: skip
+
+
+def loss_curve(
+    losses: Mapping[str, Sequence[float]],
+    held_out: Mapping[str, Sequence[float]],
+    references: Mapping[str, float],
+    smoothing: float = 0.8,
+) -> go.Figure:
+    """Loss over tokens: each step faint, their running average, held-out points, and reference losses as lines.
+
+    losses: columns `tokens` and `loss`; held_out: columns `tokens` and `held_out`; references: losses by name, drawn
+    across. All losses in nats per token. smoothing: weight of the past in the running average, 0 to below 1.
+    """
+    tokens, loss = list(losses["tokens"]), list(losses["loss"])
+    held_tokens, held = list(held_out["tokens"]), list(held_out["held_out"])
+    figure = go.Figure()
+    figure.add_scatter(
+        x=tokens, y=loss, mode="lines", name="training, each step", line=dict(color="#b9cbdc", width=1.2)
+    )
+    average = running_average(loss, smoothing)
+    figure.add_scatter(
+        x=tokens, y=average, mode="lines", name="training, average", line=dict(color=COLOURS[0], width=2.5)
+    )
+    figure.add_scatter(
+        x=held_tokens, y=held, mode="lines+markers", name="held-out documents",
+        line=dict(color=COLOURS[1], width=2.5), marker=dict(size=8),
+    )  # fmt: skip
+    right = max([*tokens, *held_tokens])
+    for name, value in references.items():
+        figure.add_shape(
+            type="line", x0=0, x1=right, y0=value, y1=value, line=dict(color="#777777", width=1, dash="dash")
+        )
+        figure.add_annotation(
+            x=right, y=value, text=f"{name} {value:.2f}", showarrow=False, xanchor="right", yanchor="bottom",
+            font=dict(size=11, color="#555555"),
+        )  # fmt: skip
+    figure.update_xaxes(title="tokens trained on", range=[0, right * 1.01], tickformat=",")
+    figure.update_yaxes(title="loss (nats per token)", rangemode="tozero")
+    return figure
+
+
+def running_average(values: Sequence[float], smoothing: float) -> list[float]:
+    """Exponential average that starts unbiased: the weights of the values seen so far are normalised to one."""
+    averages, total, weight = [], 0.0, 0.0
+    for value in values:
+        total = smoothing * total + (1 - smoothing) * value
+        weight = smoothing * weight + (1 - smoothing)
+        averages.append(total / weight)
+    return averages
+
+
+def recipe_table(recipes: Mapping[str, TrainConfig]) -> str:
+    """Recipes side by side as text, one constant per line, and last the most tokens that they can train on."""
+    rows = [["", *recipes]]
+    rows += [[text, *(_plain(getattr(r, name)) for r in recipes.values())] for text, name in RECIPE_ROWS.items()]
+    rows += [["tokens at most", *(f"{r.steps * r.batch_size * r.seq_len:,}" for r in recipes.values())]]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join(
+        f"{row[0]:<{widths[0]}}" + "".join(f"  {c:>{w}}" for c, w in zip(row[1:], widths[1:], strict=True))
+        for row in rows
+    )
+
+
+def _plain(value: object) -> str:
+    return ", ".join(map(_plain, value)) if isinstance(value, tuple) else f"{value:g}"

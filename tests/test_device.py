@@ -1,0 +1,122 @@
+"""Devices and their measured peaks: counted by hand, by torch's FLOP counter and against numpy; no time is asserted."""
+
+import os
+import resource
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from trex.device import (
+    Device,
+    DeviceError,
+    Measurement,
+    cpu_name,
+    detect,
+    memory_bandwidth,
+    peak_matmul,
+    stream_triad,
+)
+
+CPU = detect("cpu")
+
+
+class OneSecond(Device):
+    """A CPU on which every piece of work takes one second, so that a rate is the amount of work."""
+
+    def seconds(self, work: object) -> float:
+        work()  # type: ignore[operator]
+        return 1.0
+
+
+def test_measurement_summarises_samples() -> None:
+    found = Measurement.of([3.0, 1.0, 2.0, 10.0], "s")
+    assert found == Measurement(median=2.5, low=1.0, high=10.0, unit="s", repeats=4)
+    with pytest.raises(ValueError, match="no samples"):
+        Measurement.of([], "s")
+
+
+def test_cpu_is_always_there_and_unknown_kinds_are_named() -> None:
+    assert (CPU.kind, CPU.backend, CPU.torch) == ("cpu", "gloo", torch.device("cpu"))
+    assert CPU.name == cpu_name() and f"{torch.get_num_threads()} threads" in CPU.describe()
+    with pytest.raises(DeviceError, match=r"'tpu'; accepted: cpu, cuda, npu"):
+        detect("tpu")
+
+
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="has an accelerator")
+def test_an_absent_accelerator_is_an_error() -> None:
+    with pytest.raises(DeviceError, match="'cuda' was asked for; this machine has only a cpu"):
+        detect("cuda")
+
+
+def test_seconds_is_the_wall_clock() -> None:
+    start = time.perf_counter()
+    inner = CPU.seconds(lambda: time.sleep(0.05))
+    assert 0.05 <= inner <= time.perf_counter() - start
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_matmul_flops_are_those_torch_counts(dtype: torch.dtype) -> None:
+    with FlopCounterMode(display=False) as counter:
+        found = peak_matmul(dtype, OneSecond("cpu", 0, "test"), size=96, repeats=3)
+    products = 4  # one before the three that are timed
+    assert found == Measurement(2 * 96**3, 2 * 96**3, 2 * 96**3, "FLOP/s", 3)
+    assert counter.get_total_flops() == products * found.median
+
+
+def test_bandwidth_counts_two_reads_and_a_write() -> None:
+    found = memory_bandwidth(OneSecond("cpu", 0, "test"), array_bytes=4096, repeats=2)
+    assert found == Measurement(3 * 4096, 3 * 4096, 3 * 4096, "B/s", 2)
+
+
+def test_triad_computes_what_it_says() -> None:
+    work, moved = stream_triad(CPU, array_bytes=4000)
+    assert moved == 12_000 and torch.equal(work(), torch.full((1000,), 5.0))
+
+
+def test_peaks_are_possible() -> None:
+    """Positive, ordered, and below 8192 FLOP per core and cycle at 6 GHz, or 1 TB/s per core."""
+    cores = os.cpu_count() or 1
+    for found, bound in (
+        (peak_matmul(torch.float32, CPU, size=512, repeats=3), 8192 * 6e9 * cores),
+        (memory_bandwidth(CPU, array_bytes=2**25, repeats=3), 1e12 * cores),
+    ):
+        assert 0 < found.low <= found.median <= found.high < bound
+
+
+def test_matmul_rate_is_of_numpys_order() -> None:
+    """The best of several repeats of each, taken in turns, within a factor of 20: a wrong unit or count is 1000 off."""
+    a = np.ones((512, 512), np.float32)
+    ours, theirs = [], []
+    for _ in range(6):
+        ours.append(peak_matmul(torch.float32, CPU, size=512, repeats=2).high)
+        theirs.append(2 * 512**3 / CPU.seconds(lambda: a @ a))
+    assert 1 / 20 < max(ours) / max(theirs) < 20
+
+
+KEEP = """
+import resource, torch
+from trex.device import keep_freed_memory
+kept = keep_freed_memory()
+def faults():
+    torch.ones(2**24)  # 64 MiB
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(4):
+        torch.ones(2**24)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+print(int(kept), faults())
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="page faults are counted as Linux does")
+def test_kept_memory_is_not_mapped_anew() -> None:
+    """Four tensors of 64 MiB take 4 × 64 MiB of fresh pages without, and next to none with."""
+    done = subprocess.run([sys.executable, "-c", KEEP], capture_output=True, text=True, check=True, timeout=120)
+    kept, faults = map(int, done.stdout.split())
+    if not kept:
+        pytest.skip("no mallopt in this C library")
+    assert faults < 2**26 // resource.getpagesize() // 4
