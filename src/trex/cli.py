@@ -42,8 +42,8 @@ def reproduce(
     run = run_notebooks(
         chosen, parameters, profile=profile, command=command, fresh=fresh, cell_timeout_s=cell_timeout_s
     )
-    done = len(run.outcomes) - len(run.failed)
-    print(f"{done} of {len(run.outcomes)} notebooks in runs/{run.folder.name}; publish with: trex publish {run.folder.name}")
+    done, name = len(run.outcomes) - len(run.failed), run.folder.name
+    print(f"{done} of {len(run.outcomes)} notebooks in runs/{name}; publish with: trex publish {name}")
     return 1 if run.failed else 0
 
 

@@ -1,7 +1,7 @@
 """Record numbers with their label and provenance, and load them again.
 
-A record is `<run>/records/<chapter>/<name>.json`, with `<name>.parquet` for a series and `<name>.png` / `<name>.html` for a
-figure beside it. `trex publish` copies the records of a run to `results/`.
+A record is `<run>/records/<chapter>/<name>.json`, with `<name>.parquet` for a series and `<name>.png` / `<name>.html`
+for a figure beside it. `trex publish` copies the records of a run to `results/`.
 """
 
 import json
@@ -67,8 +67,8 @@ def record(
     """Write one record and return it.
 
     values: scalars (nested mappings and lists allowed). series: a pyarrow.Table or a mapping of equal-length columns.
-    figure: a plotly figure. run: the run's folder, by default `paths.current_run()`. Further keywords (`seed`, `source`,
-    `parameters`, `device`, …) join the provenance block; `published` and `derived` numbers must name their `source`.
+    figure: a plotly figure. run: the run's folder, by default `paths.current_run()`. Further keywords (`seed`,
+    `source`, `parameters`, `device`, …) join the provenance block; `published` and `derived` numbers must name their `source`.
     Raises ResultError for a missing or unknown label, a bad name, a value JSON cannot hold, or a missing source.
     """
     _check(chapter, name, label, provenance)

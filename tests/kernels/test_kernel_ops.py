@@ -66,7 +66,7 @@ def test_forced_backend_on_the_wrong_device(works: None) -> None:
 
 
 def test_a_callers_own_compilation_sees_the_reference(works: None) -> None:
-    """No graph break, and the compiled backend is not nested: the surrounding graph holds the definition's own steps."""
+    """No graph break, no compiled backend nested: the surrounding graph holds the steps of the definition."""
     graphs = []
 
     def keep(graph: torch.fx.GraphModule, _: list[torch.Tensor]) -> torch.fx.GraphModule:

@@ -91,7 +91,7 @@ def test_repeats_are_interleaved_and_ratios_are_of_one_repeat(
     monkeypatch.setattr("trex.device.Device.seconds", lambda device, task: next(ticks))
     monkeypatch.setattr(timing, "stream_triad", lambda device: (lambda: None, 1000))
     case = Case("rms_norm", "fp32", 4, 8)
-    calls = timing.ELEMENTS_PER_SAMPLE // 32
+    calls = timing.calls_per_sample(case)
     found = timing.compare(case, ("reference", "cpu"), repeats=3)
     assert found.seconds["reference"] == Measurement(6 / calls, 4 / calls, 8 / calls, "s", 3)
     assert found.speedup == {"cpu": Measurement(3.0, 2.0, 4.0, "×", 3)}
@@ -101,6 +101,10 @@ def test_repeats_are_interleaved_and_ratios_are_of_one_repeat(
     assert found.fraction["reference"].high == pytest.approx(moved / 8 / 250)
 
 
+def test_small_cases_are_called_more_often() -> None:
+    assert [timing.calls_per_sample(Case("rms_norm", tokens=n, channels=1024)) for n in (1, 1024, 8192)] == [100, 4, 1]
+
+
 def test_unknown_case_is_named() -> None:
     with pytest.raises(ops.KernelError, match=r"dtype 'fp8'; accepted: fp32, bf16"):
         Case("rms_norm", dtype="fp8")
@@ -108,7 +112,7 @@ def test_unknown_case_is_named() -> None:
 
 def test_benchmark_writes_one_line_per_case(compiled_backend: str, tmp_path: Path) -> None:
     output = tmp_path / "deep" / "kernels.jsonl"
-    arguments = "--repeats 2 --shapes 8 16 --dtypes fp32 --directions forward".split()
+    arguments = ["--repeats", "2", "--shapes", "8", "16", "--dtypes", "fp32", "--directions", "forward"]
     done = subprocess.run(
         [sys.executable, "bench/kernels.py", "--output", str(output), *arguments],
         cwd=paths.CHECKOUT, capture_output=True, text=True, timeout=300,

@@ -1,4 +1,4 @@
-"""Limited SwiGLU against closed forms in numpy's float64; the clamps bind and their subgradient is that of the inside."""
+"""Limited SwiGLU against closed forms in numpy's float64; clamps bind, and at a bound the gradient is the inner one."""
 
 import numpy as np
 import pytest

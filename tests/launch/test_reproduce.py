@@ -15,10 +15,14 @@ from trex.launch.publish import find_run, publish
 from trex.launch.reproduce import content_key, reproduce
 from trex.results import ResultError, load
 
-GOOD = "from trex.results import record\nr = record('01_a', 'numbers', {'n': n, 'seed': seed}, label='measured', seed=seed)"
+GOOD = (
+    "from trex.results import record\n"
+    "r = record('01_a', 'numbers', {'n': n, 'seed': seed}, label='measured', seed=seed)"
+)
 FIGURE = (
     "import plotly.graph_objects as go\nfrom trex.results import record\n"
-    "r = record('02_b', 'drawn', {'n': 1}, label='derived', source='arithmetic', figure=go.Figure(go.Bar(x=[1], y=[2])))"
+    "bars = go.Figure(go.Bar(x=[1], y=[2]))\n"
+    "r = record('02_b', 'drawn', {'n': 1}, label='derived', source='arithmetic', figure=bars)"
 )
 
 
@@ -156,7 +160,9 @@ def test_assignments() -> None:
             profiles.assignments([bad])
 
 
-@pytest.mark.parametrize("text", ["[1]", "parameters: 3", "parameters: {a: 1}", "other: {}", "a: [", "parameters: {}\nx: 1"])
+@pytest.mark.parametrize(
+    "text", ["[1]", "parameters: 3", "parameters: {a: 1}", "other: {}", "a: [", "parameters: {}\nx: 1"]
+)
 def test_a_profile_file_that_is_not_one(tmp_path: Path, text: str) -> None:
     (tmp_path / "p.yaml").write_text(text)
     with pytest.raises(profiles.ProfileError, match="profile"):
@@ -168,7 +174,10 @@ def test_the_embedded_profile_is_the_committed_defaults() -> None:
     profile = profiles.load("embedded")
     assert set(profile) == {"all"} | {notebooks.name(path) for path in known}
     for path in known:
-        stated = {**{k: v for k, v in profile["all"].items() if k in notebooks.parameters(path)}, **profile[notebooks.name(path)]}
+        stated = {
+            **{k: v for k, v in profile["all"].items() if k in notebooks.parameters(path)},
+            **profile[notebooks.name(path)],
+        }
         assert stated == notebooks.parameters(path), notebooks.name(path)
 
 

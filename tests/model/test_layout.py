@@ -18,7 +18,7 @@ PUBLISHED = {found.name: found for found in published_layouts()}
 
 @pytest.mark.parametrize("found", PUBLISHED.values(), ids=PUBLISHED)
 def test_published_layouts_are_legal(found):
-    found.layout.check(found.config, found.seq_len, found.devices)
+    found.layout.check(found.config, devices=found.devices, seq_len=found.seq_len)
     assert set(found.assumed) <= {field.name for field in fields(Layout)}
     assert bool(found.assumed) == bool(found.reason)
     assert found.source

@@ -98,7 +98,7 @@ def test_rotary_frequencies_are_the_reports(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["flash", "pro", "tiny"])
 def test_parameter_count(name: str) -> None:
-    """Equal to the formula of trex.model.count and to the published figures; transformers keeps selection biases as buffers."""
+    """Equal to trex.model.count and to the published figures; transformers keeps selection biases as buffers."""
     config = getattr(ModelConfig, name)()
     with torch.device("meta"):
         model = Transformer(config)
@@ -106,6 +106,12 @@ def test_parameter_count(name: str) -> None:
     total = sum(p.numel() for p in model.parameters()) + biases
     assert total == count.parameters(config).total
     assert total == PUBLIC.get(name, total)
+
+
+@pytest.mark.parametrize("over", [{"num_shared_experts": 2}, {"head_dim": 98, "rope_dim": 2}])
+def test_what_transformers_would_build_differently_is_refused(over: dict[str, int]) -> None:
+    with pytest.raises(ConfigError, match=next(reversed(over))):
+        to_hf(ModelConfig.tiny(**over))
 
 
 def test_future_never_reaches_the_past() -> None:
@@ -124,7 +130,7 @@ def test_heavily_compressed_layer_sees_whole_blocks() -> None:
 
 
 def test_sparse_layer_sees_overlapping_blocks() -> None:
-    """Token 41 is in block 10, which ends at 43, and in the overlap of block 11; with every block selected both are seen."""
+    """Token 41 is in block 10, which ends at 43, and in the overlap of block 11; with all selected both are seen."""
     everything = lively(single_layer(SPARSE, index_topk=1000, window=1))
     assert influenced(everything, 120, 41) == {41, *range(43, 120)}
     few = lively(single_layer(SPARSE, index_topk=2, window=1))

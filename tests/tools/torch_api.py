@@ -23,10 +23,10 @@ from pathlib import Path
 # left out: export formats, quantisation, private packages, packages of other devices
 LEFT_OUT = (
     "torch.ao", "torch.contrib", "torch.distributions", "torch.export", "torch.fx.experimental", "torch.fx.passes",
-    "torch.jit", "torch.masked", "torch.mps", "torch.mtia", "torch.nn.intrinsic", "torch.nn.qat", "torch.nn.quantizable",
-    "torch.nn.quantized", "torch.onnx", "torch.package", "torch.quantization", "torch.testing", "torch.utils.benchmark",
-    "torch.utils.bottleneck", "torch.utils.hipify", "torch.utils.jit", "torch.utils.model_dump", "torch.utils.tensorboard",
-    "torch.utils.viz", "torch.xpu",
+    "torch.jit", "torch.masked", "torch.mps", "torch.mtia", "torch.nn.intrinsic", "torch.nn.qat",
+    "torch.nn.quantizable", "torch.nn.quantized", "torch.onnx", "torch.package", "torch.quantization",
+    "torch.testing", "torch.utils.benchmark", "torch.utils.bottleneck", "torch.utils.hipify", "torch.utils.jit",
+    "torch.utils.model_dump", "torch.utils.tensorboard", "torch.utils.viz", "torch.xpu",
 )  # fmt: skip
 
 
@@ -129,7 +129,8 @@ class Module:
         named = any(base.endswith("NamedTuple") for base in bases)
         if constructors:
             return Entry("class", frozenset().union(*constructors), frozenset(attributes), bases)
-        fields = frozenset(i.target.id for i in node.body if isinstance(i, ast.AnnAssign) and isinstance(i.target, ast.Name))
+        annotated = [item.target for item in node.body if isinstance(item, ast.AnnAssign)]
+        fields = frozenset(target.id for target in annotated if isinstance(target, ast.Name))
         return Entry("class", fields if decorated or named else None, frozenset(attributes), bases)
 
     def _dotted(self, text: str) -> str:
@@ -234,7 +235,8 @@ class Release:
     def homes(self) -> dict[str, str]:
         """Where a name is defined → the listed name it is described under: its own, else the shortest."""
         found: dict[str, str] = {}
-        for name, (where, _) in sorted(self.bound.items(), key=lambda item: (item[0] != item[1][0], item[0].count("."))):
+        pairs = [(name, where) for name, (where, _) in self.bound.items()]
+        for name, where in sorted(pairs, key=lambda pair: (pair[0] != pair[1], pair[0].count("."))):
             found.setdefault(where, name)
         return found
 

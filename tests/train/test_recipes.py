@@ -41,9 +41,9 @@ def test_learning_rate_is_torchs_warm_up_and_cosine(steps: int, warmup: int) -> 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("steps", 0), ("batch_size", 3), ("micro_batch", 0), ("seq_len", 0), ("peak_lr", 0.0), ("peak_lr", float("nan")),
-        ("min_lr", 1.0), ("min_lr", -1e-9), ("warmup_steps", 60), ("betas", (0.9, 1.0)), ("weight_decay", -0.1),
-        ("clip_norm", 0.0), ("keep", 0), ("eval_every", -1),
+        ("steps", 0), ("batch_size", 3), ("micro_batch", 0), ("seq_len", 0), ("peak_lr", 0.0), ("min_lr", 1.0),
+        ("peak_lr", float("nan")), ("min_lr", -1e-9), ("warmup_steps", 60), ("betas", (0.9, 1.0)),
+        ("weight_decay", -0.1), ("clip_norm", 0.0), ("keep", 0), ("eval_every", -1),
     ],
 )  # fmt: skip
 def test_recipes_that_cannot_run_are_refused(name: str, value: object) -> None:

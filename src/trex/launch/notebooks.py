@@ -1,10 +1,12 @@
 """Notebooks as files: find them, read their parameters, refresh their committed outputs, check the house rules.
 
-Committed notebooks are executed with their default parameters, which are the embedded profile; nbval compares with them.
+Committed notebooks are executed with their default parameters, which are the embedded profile; nbval compares with
+them.
 """
 
 import ast
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,8 @@ from trex.results import write_atomic
 MAX_BYTES = 300 * 1024
 MAX_CODE_CELLS = 25
 MAX_LINES = 25
-KERNEL_ARGUMENTS = ["--IPKernelApp.log_level=40"]  # errors only: ipykernel else warns at every start that TCP is not encrypted
+# errors only: ipykernel else warns at every start that TCP is not encrypted
+KERNEL_ARGUMENTS = ["--IPKernelApp.log_level=40"]
 METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
@@ -71,8 +74,6 @@ def parameters(path: Path) -> dict[str, Any]:
 
 def refresh(path: Path, timeout_s: float = 600, run: Path | None = None) -> None:
     """Execute with the default parameters, normalise and rewrite in place, whole or not at all."""
-    import os
-
     from nbclient import NotebookClient
 
     notebook = read(path)
@@ -90,15 +91,30 @@ def refresh(path: Path, timeout_s: float = 600, run: Path | None = None) -> None
 
 
 def normalise(notebook: NotebookNode) -> None:
-    """Keep of the metadata only what does not change from run to run: kernel, language, cell tags; join split streams."""
+    """Keep of the metadata only what does not change from run to run (kernel, language, tags); join split streams."""
     notebook.metadata = nbformat.from_dict(METADATA)
     for index, cell in enumerate(notebook.cells):
         tags = cell.metadata.get("tags")
         cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
         cell["id"] = f"cell-{index:02d}"
-        for output in cell.get("outputs", []):
-            if "metadata" in output:
-                output["metadata"] = nbformat.from_dict({})
+        if cell.cell_type == "code":
+            cell["outputs"] = list(_joined(cell["outputs"]))
+
+
+def _joined(outputs: Iterable[NotebookNode]) -> Iterator[NotebookNode]:
+    """Outputs without metadata; pieces of one stream that came one after the other, as timing had it, are one."""
+    last: NotebookNode | None = None
+    for output in outputs:
+        if "metadata" in output:
+            output["metadata"] = nbformat.from_dict({})
+        if last and output.output_type == last.output_type == "stream" and output["name"] == last["name"]:
+            last["text"] += output["text"]
+            continue
+        if last:
+            yield last
+        last = output
+    if last:
+        yield last
 
 
 def problems(path: Path) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """Profiles: one YAML file of parameters for all notebooks. `embedded` repeats the notebooks' committed defaults.
 
-    parameters:
-      all: {seed: 0}                          # for every notebook that has the parameter
-      01_parallelism/01_model_and_flops: {}   # for one notebook
+parameters:
+  all: {seed: 0}                          # for every notebook that has the parameter
+  01_parallelism/01_model_and_flops: {}   # for one notebook
 """
 
 from collections.abc import Mapping, Sequence
@@ -73,11 +73,14 @@ def select(chapters: Sequence[str], all_notebooks: Sequence[Path]) -> list[Path]
 
 
 def resolve(
-    profile: Mapping[str, Mapping[str, Any]], overrides: Mapping[str, Any], chosen: Sequence[Path], known: Sequence[Path]
+    profile: Mapping[str, Mapping[str, Any]],
+    overrides: Mapping[str, Any],
+    chosen: Sequence[Path],
+    known: Sequence[Path],
 ) -> dict[str, dict[str, Any]]:
     """Parameters of each chosen notebook: its defaults, then the profile, then the overrides.
 
-    Raises ProfileError for a notebook or parameter that does not exist, or a value whose type differs from the default's.
+    Raises ProfileError for a notebook or parameter that does not exist, or a value of another type than the default.
     """
     defaults = {notebooks.name(path): notebooks.parameters(path) for path in known}
     for key, values in profile.items():
@@ -100,7 +103,9 @@ def resolve(
 def _refuse_unknown(given: Mapping[str, Any], accepted: Any, where: str) -> None:
     unknown = [name for name in given if name not in accepted]
     if unknown:
-        raise ProfileError(f"{where}: unknown parameter {unknown[0]!r}; accepted: {', '.join(sorted(accepted)) or 'none'}")
+        raise ProfileError(
+            f"{where}: unknown parameter {unknown[0]!r}; accepted: {', '.join(sorted(accepted)) or 'none'}"
+        )
 
 
 def _check_type(notebook: str, name: str, value: Any, default: Any) -> None:

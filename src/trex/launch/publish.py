@@ -25,7 +25,7 @@ class Change:
 
 
 def find_run(run: str, runs: Path | None = None) -> Path:
-    """The folder of a run, by its id below `runs/`, as a path, or `latest`. Raises ResultError naming the runs there are."""
+    """The folder of a run: its id below `runs/`, a path, or `latest`. Raises ResultError naming the runs there are."""
     base = runs or paths.runs()
     for folder in (base / run, Path(run)):
         if (folder / "manifest.json").is_file():
@@ -35,7 +35,7 @@ def find_run(run: str, runs: Path | None = None) -> Path:
 
 
 def publish(run: Path, results: Path | None = None, dry_run: bool = False) -> list[Change]:
-    """Copy the records of the notebooks that succeeded; returns what changed. A record whose values are the same is left alone.
+    """Copy the records of the notebooks that succeeded; returns what changed. Records with the same values stay.
 
     Raises ResultError when a record names a folder of this machine.
     """
@@ -58,9 +58,9 @@ def records(run: Path) -> Iterator[Record]:
             continue
         for name in outcome["files"]:
             path = Path(name)
-            if path.parts[0] == "records" and path.suffix == ".json" and len(path.parts) == 3:
-                if "label" in json.loads((run / path).read_text()):  # a Chrome trace is JSON too, and no record
-                    yield load(path.parts[1], path.stem, run / "records")
+            is_json = path.parts[0] == "records" and path.suffix == ".json" and len(path.parts) == 3
+            if is_json and "label" in json.loads((run / path).read_text()):  # a Chrome trace is JSON too, and no record
+                yield load(path.parts[1], path.stem, run / "records")
 
 
 def compare(record: Record, results: Path) -> Change:
@@ -76,7 +76,9 @@ def compare(record: Record, results: Path) -> Change:
         lines.insert(0, f"label: {old.label} → {record.label}")
     if set(old.files) != set(record.files):
         lines.append(f"files: {', '.join(old.files) or '—'} → {', '.join(record.files) or '—'}")
-    lines += [f"{name} differs" for name in sorted(set(old.files) & set(record.files)) if _differs(name, record, path.parent)]
+    lines += [
+        f"{name} differs" for name in sorted(set(old.files) & set(record.files)) if _differs(name, record, path.parent)
+    ]
     return Change(record.chapter, record.name, "changed" if lines else "same", tuple(lines))
 
 
@@ -107,7 +109,9 @@ def _differs(name: str, record: Record, published: Path) -> bool:
 
 def _flat(values: Any, prefix: str = "") -> dict[str, Any]:
     if isinstance(values, dict):
-        return {k: v for key, item in values.items() for k, v in _flat(item, f"{prefix}.{key}" if prefix else key).items()}
+        return {
+            k: v for key, item in values.items() for k, v in _flat(item, f"{prefix}.{key}" if prefix else key).items()
+        }
     return {prefix: values}
 
 

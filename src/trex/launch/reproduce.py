@@ -1,8 +1,8 @@
 """Run notebooks through papermill in one process: the work behind `trex reproduce`.
 
-A run is a folder below `runs/`: `notebooks/` as executed, `records/`, and `manifest.json`, rewritten after every notebook. A
-notebook whose content key (its source, the sources of trex, its parameters) already succeeded in an earlier run is not run
-again: its files are copied from there.
+A run is a folder below `runs/`: `notebooks/` as executed, `records/`, and `manifest.json`, rewritten after every
+notebook. A notebook whose content key (its source, the sources of trex, its parameters) already succeeded in an earlier
+run is not run again: its files are copied from there.
 """
 
 import hashlib
@@ -72,7 +72,7 @@ def reproduce(
     fresh: bool = False,
     cell_timeout_s: int = 3600,
 ) -> Run:
-    """Run the chosen notebooks, each with its parameters; goes on after a failure. Returns the run, saved to its manifest."""
+    """Run the chosen notebooks, each with its parameters; goes on after a failure. The manifest is saved as it goes."""
     base = runs or paths.runs()
     earlier = {} if fresh else _finished(base)
     folder = _new_folder(base, profile)
@@ -155,7 +155,7 @@ def _execute(outcome: Outcome, path: Path, folder: Path, bar: Any, cell_timeout_
 
 
 def _failed_cell(executed: Path) -> int | None:
-    """The failing cell's number among the code cells of the source, from 1: papermill has added one with the parameters."""
+    """The failing cell's number among the code cells of the source, from 1; papermill has added one of its own."""
     code = [c for c in notebooks.read(executed).cells if c.cell_type == "code"]
     code = [c for c in code if "injected-parameters" not in c.metadata.get("tags", [])]
     failed = (n for n, cell in enumerate(code, start=1) if cell.metadata.get("papermill", {}).get("exception"))

@@ -1,8 +1,8 @@
 """Initial weights of a DeepSeek-V4 that trains from scratch: seeded, and nothing left at a value that cannot train.
 
-DeepSeek publishes no initialisation beyond `initializer_range` .02 in its config, so these are our choices: matrices and
-embeddings N(0, .02); RMSNorm weights 1; attention sinks, compressor position biases, mHC bases and the routers' selection
-biases 0; the three mHC gates .01 (the mHC paper, arXiv 2512.24880); hash routing by a seeded balanced table.
+DeepSeek publishes no initialisation beyond `initializer_range` .02 in its config, so these are our choices: matrices
+and embeddings N(0, .02); RMSNorm weights 1; attention sinks, compressor position biases, mHC bases and the routers'
+selection biases 0; the mHC gates .01 (the mHC paper, arXiv 2512.24880); hash routing by a seeded balanced table.
 """
 
 import torch

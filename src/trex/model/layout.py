@@ -126,8 +126,8 @@ class Layout:
             found.append(Stage(index, rank, mine, index == 0, index == last, copy))
         return tuple(found)
 
-    def check(self, config: ModelConfig, seq_len: int | None = None, devices: int | None = None) -> None:
-        """Raise LayoutError where this model, sequence length or number of devices does not fit the layout."""
+    def check(self, config: ModelConfig, devices: int | None = None, seq_len: int | None = None) -> None:
+        """Raise LayoutError where this model, number of devices or sequence length does not fit the layout."""
         for name, size in _split_sizes(config):
             self._divides("tp", self.tp, name, size)
         self._require("ep", self.ep <= config.num_experts, f"at most num_experts = {config.num_experts}")

@@ -1,10 +1,10 @@
 """DeepSeek-V4 as a function of tokens.
 
 The interface is the one that stays: `Transformer(config)(tokens, doc_ids=None) -> Output`. Behind it, for now, works
-transformers' `DeepseekV4ForCausalLM`, whose logits agree with DeepSeek's own code. It lacks three things, which are refused
-or absent rather than imitated: packed documents (`doc_ids` is an error: its compressors would mix neighbours), the MTP block
-(`Output.mtp_logits` is None) and the indexer's KL loss (`Output.losses` is empty, and the indexer keeps its initial weights,
-since top-k passes no gradient). Parameters carry transformers' names.
+transformers' `DeepseekV4ForCausalLM`, whose logits agree with DeepSeek's own code. It lacks three things, which are
+refused or absent rather than imitated: packed documents (`doc_ids` is an error: its compressors would mix neighbours),
+the MTP block (`Output.mtp_logits` is None) and the indexer's KL loss (`Output.losses` is empty, and the indexer keeps
+its initial weights, since top-k passes no gradient). Parameters carry transformers' names.
 """
 
 from dataclasses import dataclass, field
@@ -29,16 +29,17 @@ class Output:
 class Transformer(nn.Module):
     """The model of `config`, on the CPU in float32, with initial weights drawn from `seed`.
 
-    Built under `torch.device("meta")` it holds shapes only and draws nothing. The global random state is left as it was.
+    Built under `torch.device("meta")` it holds shapes only and draws nothing. The global random state is untouched.
     """
 
     def __init__(self, config: ModelConfig, seed: int = 0) -> None:
         super().__init__()
+        self.config = config
+        hf_config = to_hf(config)
         from transformers import DeepseekV4ForCausalLM
 
-        self.config = config
         with torch.random.fork_rng(devices=[]):
-            built = DeepseekV4ForCausalLM(to_hf(config))
+            built = DeepseekV4ForCausalLM(hf_config)
         self.model: nn.Module = built.model
         self.lm_head: nn.Module = built.lm_head
         if not self.lm_head.weight.is_meta:

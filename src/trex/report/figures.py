@@ -1,4 +1,4 @@
-"""One look for every figure, and the two forms in which each is kept: PNG for static pages, HTML for reading numbers."""
+"""One look for every figure, and the two forms in which each is kept: PNG for static pages, HTML to read numbers."""
 
 import atexit
 import base64

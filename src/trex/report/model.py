@@ -100,7 +100,9 @@ def stored_and_active(models: Mapping[str, Parameters]) -> go.Figure:
         )  # fmt: skip
     figure.update_yaxes(autorange="reversed", ticklabelstandoff=6)
     figure.update_xaxes(title="share of parameters (%)", title_standoff=8, range=[0, 100])
-    figure.update_layout(barmode="stack", bargap=0.35, legend={"traceorder": "normal"}, margin={"l": 190})
+    figure.update_layout(
+        barmode="stack", bargap=0.35, height=450, legend={"traceorder": "normal"}, margin={"l": 190, "t": 110}
+    )
     return figure
 
 

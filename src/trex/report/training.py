@@ -18,7 +18,7 @@ def loss_curve(
     losses: Mapping[str, Sequence[float]],
     held_out: Mapping[str, Sequence[float]],
     references: Mapping[str, float],
-    smoothing: float = 0.8,
+    smoothing: float = 0.7,
 ) -> go.Figure:
     """Loss over tokens: each step faint, their running average, held-out points, and reference losses as lines.
 
@@ -41,15 +41,14 @@ def loss_curve(
     )  # fmt: skip
     right = max([*tokens, *held_tokens])
     for name, value in references.items():
-        figure.add_shape(
-            type="line", x0=0, x1=right, y0=value, y1=value, line=dict(color="#777777", width=1, dash="dash")
-        )
+        figure.add_hline(value, line=dict(color="#777777", width=1, dash="dash"))
         figure.add_annotation(
-            x=right, y=value, text=f"{name} {value:.2f}", showarrow=False, xanchor="right", yanchor="bottom",
-            font=dict(size=11, color="#555555"),
+            text=f"{name} {value:.2f}", x=1.01, xref="paper", xanchor="left", y=value, yanchor="middle",
+            showarrow=False, font=dict(size=11, color="#555555"),
         )  # fmt: skip
-    figure.update_xaxes(title="tokens trained on", range=[0, right * 1.01], tickformat=",")
-    figure.update_yaxes(title="loss (nats per token)", rangemode="tozero")
+    figure.update_layout(margin=dict(r=150))
+    figure.update_xaxes(title=dict(text="tokens trained on", standoff=6), range=[0, right * 1.01], tickformat=",")
+    figure.update_yaxes(title="loss (nats per token)")
     return figure
 
 

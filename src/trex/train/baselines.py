@@ -7,7 +7,7 @@ from trex.data.tokens import Rows
 
 
 def unigram_entropy(rows: Rows, vocab_size: int) -> float:
-    """Entropy of the targets' frequencies: the least loss, on `rows` themselves, of a model that ignores all context."""
+    """Entropy of the targets' frequencies: the least loss, on `rows` themselves, of a model without context."""
     counts = _pairs(rows)[1].bincount(minlength=vocab_size).double()
     return float(torch.special.entr(counts / counts.sum()).sum())
 

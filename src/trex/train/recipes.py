@@ -1,6 +1,6 @@
 """Recipes: the constants of a training run, and the learning rate of each of its steps.
 
-`published_cpt()` is T-Rex's continual pre-training (CPT) of DeepSeek-V4-Flash; `embedded_cpt()` its twin for two CPU cores.
+`published_cpt()` is T-Rex's continual pre-training (CPT) of DeepSeek-V4-Flash, `embedded_cpt()` its twin for two cores.
 """
 
 import math

@@ -1,7 +1,7 @@
-"""The trainer: AdamW on rows of tokens, token-normalised, repeatable bit for bit on a CPU, resumable to the same trajectory.
+"""The trainer: AdamW on rows of tokens, repeatable bit for bit on a CPU, resumable to the same trajectory.
 
-Order of rows and learning rate are functions of (config, step), so a checkpoint holds weights, optimizer state and the step,
-and nothing random is left to save.
+Order of rows and learning rate are functions of (config, step), so a checkpoint holds weights, optimizer state and
+step, and nothing random is left to save.
 """
 
 import math
@@ -52,8 +52,8 @@ def train(
     """Train `model` in place and return it with the history of its losses.
 
     folder: gets `steps.jsonl` and the checkpoints `step-…`; None writes nothing. documents: JSON documents that go into
-    every checkpoint, such as the tokenizer. resume: go on from the last whole checkpoint in `folder`, if there is one; the
-    result is that of an undisturbed run. Without it a run begins anew and removes what an earlier one left in `folder`.
+    every checkpoint, such as the tokenizer. resume: go on from the last whole checkpoint in `folder`, if there is one;
+    the result is that of an undisturbed run. Without it a run begins anew and removes what an earlier one left there.
     device: by default the accelerator, else the CPU.
     Raises TrainError where data, checkpoint and config do not belong together, and where a loss or gradient is not
     finite (the weights are then those before that step).
@@ -141,7 +141,7 @@ def _step(
 
 
 def _summed_loss(model: Transformer, inputs: Tensor, targets: Tensor) -> Tensor:
-    device = model.lm_head.weight.device
+    device = next(model.parameters()).device
     logits = model(inputs.to(device)).logits
     return cross_entropy(logits.flatten(0, 1), targets.to(device).flatten(), ignore_index=IGNORE, reduction="sum")
 
@@ -165,7 +165,7 @@ def _optimizer_tensors(model: Transformer, optimizer: torch.optim.Optimizer) -> 
 def _restore(
     state: Checkpoint, path: Path, trainer: dict[str, Any], model: Transformer, optimizer: torch.optim.Optimizer
 ) -> int:
-    """Put a checkpoint's weights and optimizer state in place; returns its step. Raises TrainError where it is of another run."""
+    """Put a checkpoint's weights and optimizer state in place; returns its step. Raises TrainError for another run."""
     known = state.documents.get("trainer")
     if not isinstance(known, dict) or "optimizer" not in state.tensors or not isinstance(known.get("step"), int):
         raise TrainError(f"{path} holds no training state: it cannot be resumed")
