@@ -50,7 +50,10 @@ class Record:
         name = f"{self.name}.parquet"
         if name not in self.files or self.folder is None:
             raise ResultError(f"record {self.chapter}/{self.name} has no series")
-        return pq.read_table(self.folder / name)
+        try:
+            return pq.read_table(self.folder / name)
+        except (OSError, ValueError) as error:  # ValueError: pyarrow's for what is no parquet file
+            raise ResultError(f"the series of record {self.chapter}/{self.name} cannot be read: {error}") from None
 
 
 def record(
@@ -68,10 +71,12 @@ def record(
 
     values: scalars (nested mappings and lists allowed). series: a pyarrow.Table or a mapping of equal-length columns.
     figure: a plotly figure. run: the run's folder, by default `paths.current_run()`. Further keywords (`seed`,
-    `source`, `parameters`, `device`, …) join the provenance block; `published` and `derived` numbers must name their `source`.
+    `source`, `parameters`, `device`, …) join the provenance block; `published` and `derived` must name their `source`.
     Raises ResultError for a missing or unknown label, a bad name, a value JSON cannot hold, or a missing source.
     """
     _check(chapter, name, label, provenance)
+    if not isinstance(values, Mapping):
+        raise ResultError(f"record {chapter}/{name}: values are a {type(values).__name__}; a mapping is accepted")
     folder = (run or paths.current_run()) / "records" / chapter
     folder.mkdir(parents=True, exist_ok=True)
     files = []
@@ -100,7 +105,7 @@ def load(chapter: str, name: str, folder: Path | None = None) -> Record:
     except FileNotFoundError:
         known = sorted(p.stem for p in path.parent.glob("*.json"))
         raise ResultError(f"no record {name!r} in {path.parent}; there are: {', '.join(known) or 'none'}") from None
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError) as error:  # ValueError: no JSON, or no text at all
         raise ResultError(f"{path} is not a record: {error}") from None
     if result.label not in LABELS:
         raise ResultError(f"{path}: label {result.label!r}; accepted: {', '.join(LABELS)}")
@@ -180,7 +185,10 @@ def _plain(value: Any, where: str) -> Any:
     if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
         value = value.item()
     if isinstance(value, Mapping):
-        return {str(key): _plain(item, f"{where}.{key}") for key, item in value.items()}
+        plain = {str(key): _plain(item, f"{where}.{key}") for key, item in value.items()}
+        if len(plain) != len(value):
+            raise ResultError(f"{where} has keys that are the same as text: {', '.join(map(repr, value))}")
+        return plain
     if isinstance(value, list | tuple):
         return [_plain(item, f"{where}[{i}]") for i, item in enumerate(value)]
     if isinstance(value, float) and not math.isfinite(value):

@@ -13,6 +13,7 @@ from trex.device import Measurement
 from trex.kernels import ops, timing
 from trex.kernels.accuracy import BOUNDS, errors, normwise
 from trex.kernels.cases import DIRECTIONS, Case, gradients, work
+from trex.kernels.traffic import eager_traffic
 
 
 @pytest.mark.parametrize("operator", ["rms_norm", "limited_swiglu"])
@@ -126,3 +127,19 @@ def test_benchmark_writes_one_line_per_case(compiled_backend: str, tmp_path: Pat
         for m in (*line["seconds"].values(), *line["fraction"].values(), line["speedup"]["cpu"], line["bandwidth"]):
             assert m["repeats"] == 2 and 0 < m["low"] <= m["median"] <= m["high"]
         assert line["provenance"]["label"] == "measured" and line["provenance"]["parameters"]["repeats"] == 2
+
+
+def test_eager_traffic_is_that_of_the_steps_counted_by_hand() -> None:
+    """Bytes per element in bfloat16, plus those of one float32 per row, for the steps the reference writes down."""
+    rows, channels = 6, 10
+    # to 2+4, square 4+4, mean 4, times r 4+4, to 4+2; per row: mean 4, + eps 4+4, rsqrt 4+4, r 4
+    norm = rows * channels * (6 + 8 + 4 + 8 + 6) + rows * (4 + 8 + 8 + 4)
+    assert eager_traffic(Case("rms_norm", "bf16", rows, channels)) == (7, norm)
+    # twice to 2+4, twice clamp 4+4, silu 4+4, product 8+4, to 4+2
+    swiglu = rows * channels * (12 + 16 + 8 + 12 + 6)
+    assert eager_traffic(Case("limited_swiglu", "bf16", rows, channels)) == (7, swiglu)
+    # times the weight: one more product, whose other factor is one float32 per row
+    assert eager_traffic(Case("limited_swiglu", "bf16", rows, channels, weighted=True)) == (
+        8,
+        swiglu + rows * channels * 8 + rows * 4,
+    )

@@ -12,6 +12,8 @@ from trex.device import Device, Measurement, detect, stream_triad
 from trex.kernels import ops
 from trex.kernels.cases import Case, work
 
+WARM_UP = 8  # calls before those that count: compilation, and the heap until freed blocks serve the next call
+
 
 @dataclass(frozen=True)
 class Timing:
@@ -36,7 +38,7 @@ class Timing:
 
 
 def compare(case: Case, backends: Iterable[str] = ("reference", "cpu"), repeats: int = 5, seed: int = 0) -> Timing:
-    """Time the backends on one case; each runs three times before it counts (compilation, first touch of memory).
+    """Time the backends on one case; each is warmed up first.
 
     Raises KernelError where a backend is not available. On the CPU, call `trex.device.keep_freed_memory()` before, or
     the pages of fresh tensors are measured more than the operators.
@@ -48,7 +50,7 @@ def compare(case: Case, backends: Iterable[str] = ("reference", "cpu"), repeats:
     for name in names:
         with ops.use(name):
             tasks[name] = work(case, inputs)
-            for _ in range(3):
+            for _ in range(WARM_UP):
                 tasks[name]()
     triad, triad_bytes = stream_triad(device)
     triad()

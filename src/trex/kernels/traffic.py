@@ -1,8 +1,7 @@
-"""Bytes that eager PyTorch moves for an operator: each of its steps reads its inputs and writes its outputs in memory."""
+"""Bytes that eager PyTorch moves for an operator: each step reads its inputs from memory and writes its outputs."""
 
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -14,8 +13,8 @@ from trex.kernels.cases import Case, work
 def eager_traffic(case: Case) -> tuple[int, int]:
     """Steps of the reference for this case, and the bytes they read and write together; counted on the meta device.
 
-    Over `case.bytes_moved` this is the speed-up of perfect fusion where memory is the only limit and no cache holds what
-    one step hands to the next.
+    Over `case.bytes_moved` this is the speed-up of perfect fusion where memory is the only limit and no cache holds
+    what one step hands to the next.
     """
     with ops.use("reference"):
         run = work(case, {name: tensor.to("meta") for name, tensor in case.inputs().items()})

@@ -6,6 +6,7 @@ them.
 
 import ast
 import os
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ class NotebookError(ValueError):
 def find(folder: Path | None = None) -> list[Path]:
     """All notebooks, in reading order."""
     base = folder or paths.notebooks()
-    return sorted(p for p in base.glob("[0-9]*/[0-9]*.ipynb") if ".ipynb_checkpoints" not in p.parts)
+    return sorted(base.glob("[0-9]*/[0-9]*.ipynb"))
 
 
 def name(path: Path) -> str:
@@ -47,8 +48,8 @@ def read(path: Path) -> NotebookNode:
     try:
         notebook = nbformat.read(path, as_version=4)
         nbformat.validate(notebook)
-    except (OSError, ValueError, nbformat.ValidationError, nbformat.reader.NotJSONError) as error:
-        raise NotebookError(f"{path} is not a notebook: {str(error).splitlines()[0]}") from None
+    except Exception as error:  # nbformat's own errors, and whatever it trips over in other JSON
+        raise NotebookError(f"{path} is not a notebook: {_first_line(error)}") from None
     return notebook
 
 
@@ -60,21 +61,29 @@ def parameters(path: Path) -> dict[str, Any]:
     tagged = [c for c in read(path).cells if "parameters" in c.metadata.get("tags", [])]
     if len(tagged) != 1:
         raise NotebookError(f"{path}: {len(tagged)} cells tagged 'parameters'; there must be one")
+    try:
+        body = ast.parse(tagged[0].source).body
+    except SyntaxError as error:
+        raise NotebookError(f"{path}, parameters cell, line {error.lineno}: {error.msg}") from None
     found: dict[str, Any] = {}
-    for node in ast.parse(tagged[0].source).body:
+    for node in body:
         target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
         if not (isinstance(node, ast.Assign) and isinstance(target, ast.Name)):
             raise NotebookError(f"{path}, parameters cell, line {node.lineno}: only NAME = LITERAL is accepted")
         try:
             found[target.id] = ast.literal_eval(node.value)
-        except ValueError:
+        except (ValueError, TypeError):
             raise NotebookError(f"{path}: the default of {target.id!r} is not a literal") from None
     return found
 
 
 def refresh(path: Path, timeout_s: float = 600, run: Path | None = None) -> None:
-    """Execute with the default parameters, normalise and rewrite in place, whole or not at all."""
+    """Execute with the default parameters, normalise and rewrite in place, whole or not at all.
+
+    Raises NotebookError when a cell fails or takes longer than `timeout_s`, or when the result is too large.
+    """
     from nbclient import NotebookClient
+    from nbclient.exceptions import CellControlSignal, DeadKernelError
 
     notebook = read(path)
     environment = {**os.environ, "TREX_RUN": str(run or paths.runs() / "refresh")}
@@ -82,7 +91,10 @@ def refresh(path: Path, timeout_s: float = 600, run: Path | None = None) -> None
         notebook, timeout=timeout_s, kernel_name="python3", extra_arguments=KERNEL_ARGUMENTS,
         resources={"metadata": {"path": str(path.parent)}},
     )  # fmt: skip
-    client.execute(env=environment)
+    try:
+        client.execute(env=environment)
+    except (CellControlSignal, DeadKernelError) as error:  # a cell failed, took too long, or killed its kernel
+        raise NotebookError(f"{name(path)}: {error}") from None
     normalise(notebook)
     data = nbformat.writes(notebook).encode() + b"\n"
     if len(data) > MAX_BYTES:
@@ -93,6 +105,7 @@ def refresh(path: Path, timeout_s: float = 600, run: Path | None = None) -> None
 def normalise(notebook: NotebookNode) -> None:
     """Keep of the metadata only what does not change from run to run (kernel, language, tags); join split streams."""
     notebook.metadata = nbformat.from_dict(METADATA)
+    notebook.nbformat_minor = max(notebook.nbformat_minor, 5)  # the first with cell ids
     for index, cell in enumerate(notebook.cells):
         tags = cell.metadata.get("tags")
         cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
@@ -127,10 +140,17 @@ def problems(path: Path) -> Iterator[str]:
         yield f"{len(code)} code cells; at most {MAX_CODE_CELLS}"
     if not code or "parameters" not in code[0].metadata.get("tags", []):
         yield "the first code cell is not tagged 'parameters'"
+    else:
+        try:
+            parameters(path)
+        except NotebookError as error:
+            yield str(error)
     if notebook.metadata.get("kernelspec", {}).get("name") != "python3":
         yield "the kernel is not python3"
     for number, cell in enumerate(code, start=1):
         yield from (f"code cell {number}: {text}" for text in _cell_problems(cell, number))
+    if not code or not _calls(code[-1], "record"):
+        yield "the last code cell records nothing: it calls trex.results.record"
     if not any(_compared(cell) for cell in code):
         yield "no cell's text output is compared: every output is tagged nbval-ignore-output"
 
@@ -139,18 +159,45 @@ def _cell_problems(cell: Mapping[str, Any], number: int) -> Iterator[str]:
     lines = cell["source"].count("\n") + 1
     if lines > MAX_LINES:
         yield f"{lines} lines; at most {MAX_LINES}"
-    if any(isinstance(node, ast.ClassDef) for node in ast.walk(ast.parse(cell["source"]))):
-        yield "defines a class: code belongs in trex"
+    try:
+        tree = ast.parse(cell["source"])
+    except SyntaxError as error:
+        yield f"is not plain Python: line {error.lineno}, {error.msg}"
+    else:
+        if any(isinstance(node, ast.ClassDef) for node in ast.walk(tree)):
+            yield "defines a class: code belongs in trex"
+    if "NBVAL_" in cell["source"]:
+        yield "tells nbval by a comment: use tags, which keep the page clean"
     if cell.get("execution_count") != number:
         yield f"execution count {cell.get('execution_count')}, expected {number}: not run from top to bottom"
     if any(output["output_type"] == "error" for output in cell["outputs"]):
         yield "holds an error"
-    if any(str(paths.CHECKOUT) in str(output) for output in cell["outputs"]):
+    if any(output.get("name") == "stderr" for output in cell["outputs"]):
+        yield "writes to stderr: a warning is mended or silenced where it arises"
+    if any(place in text for text in _texts(cell) for place in (str(paths.CHECKOUT), tempfile.gettempdir() + os.sep)):
         yield "its output names a folder of this machine"
 
 
+def _texts(cell: Mapping[str, Any]) -> Iterator[str]:
+    """What a reader sees as text: streams and every form of a display but images."""
+    for output in cell["outputs"]:
+        yield output.get("text", "")
+        yield from (str(value) for kind, value in output.get("data", {}).items() if not kind.startswith("image/"))
+
+
+def _calls(cell: Mapping[str, Any], function: str) -> bool:
+    try:
+        nodes = list(ast.walk(ast.parse(cell["source"])))
+    except SyntaxError:
+        return False
+    called = [node.func for node in nodes if isinstance(node, ast.Call)]
+    return any(function in (getattr(func, "id", ""), getattr(func, "attr", "")) for func in called)
+
+
 def _compared(cell: Mapping[str, Any]) -> bool:
-    tags = cell["metadata"].get("tags", [])
-    return "nbval-ignore-output" not in tags and any(
-        output["output_type"] in ("stream", "execute_result") for output in cell["outputs"]
-    )
+    ignored = {"nbval-ignore-output", "nbval-skip"} & set(cell["metadata"].get("tags", []))
+    return not ignored and any(output["output_type"] in ("stream", "execute_result") for output in cell["outputs"])
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,9 +1,12 @@
 """One look for every figure, and the two forms in which each is kept: PNG for static pages, HTML to read numbers."""
 
+import asyncio
 import atexit
 import base64
 import json
+import threading
 import warnings
+from collections.abc import Coroutine
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ from trex.results import LABELS, ResultError, write_atomic
 COLOURS = ("#2f5d8a", "#d9822b", "#4f8a5b", "#a23b4a", "#6f5b9a", "#7a7a7a", "#2b9aa0", "#b8a13a")
 # one colour per operation of a pipeline schedule, wherever it is drawn
 OPERATION_COLOURS = {"F": "#2f5d8a", "B": "#4f8a5b", "W": "#d9822b", "BW": "#2d6a6a", "idle": "#eeeeee"}
+BROWSER_S = 60  # longest wait for Chromium to start or to draw one figure
 SCRIPT = "plotly.min.js"  # one copy per run, beside the chapters' folders
 TEMPLATE = go.layout.Template(
     layout=dict(
@@ -51,11 +55,8 @@ def styled(figure: go.Figure, title: str, *, label: str, note: str = "") -> go.F
 
 def png(figure: go.Figure) -> bytes | None:
     """The figure as PNG bytes; None, with one warning per process, where no Chromium is found."""
-    if not _start_browser():
-        return None
-    import kaleido
-
-    return compact(bytes(kaleido.calc_fig_sync(figure, opts={"format": "png", "scale": 1.5})))
+    browser = _browser()
+    return None if browser is None else compact(browser.png(figure))
 
 
 def write(figure: go.Figure, stem: Path) -> list[str]:
@@ -84,15 +85,42 @@ def show(figure: go.Figure) -> Any:
     return display(bundle, raw=True)
 
 
-@cache
-def _start_browser() -> bool:
-    """Start the one browser that draws all PNGs of this process; stopped at exit."""
-    try:
+class _Browser:
+    """Chromium, driven from an event loop in a thread of its own.
+
+    kaleido's own synchronous server does the same, but waits for ever where Chromium is missing or dies.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+        self._kaleido = self._wait(self._start())
+
+    def png(self, figure: go.Figure) -> bytes:
+        """Raises TimeoutError where Chromium does not answer."""
+        return bytes(self._wait(self._kaleido.calc_fig(figure, opts={"format": "png", "scale": 1.5})))
+
+    def close(self) -> None:
+        """Stop Chromium."""
+        self._wait(self._kaleido.close())
+
+    async def _start(self) -> Any:
         import kaleido
 
-        kaleido.start_sync_server(silence_warnings=True)
+        return await kaleido.Kaleido().__aenter__()
+
+    def _wait(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(BROWSER_S)
+
+
+@cache
+def _browser() -> _Browser | None:
+    """The one browser that draws all PNGs of this process, stopped at exit; None where it does not start."""
+    try:
+        browser = _Browser()
     except Exception as error:
-        warnings.warn(f"no PNG figures: Chromium was not found or did not start ({error})", stacklevel=3)
-        return False
-    atexit.register(kaleido.stop_sync_server, silence_warnings=True)
-    return True
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        warnings.warn(f"no PNG figures: Chromium was not found or did not start ({reason})", stacklevel=3)
+        return None
+    atexit.register(browser.close)
+    return browser

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Self
 
+from trex.results import write_atomic
 from trex.train.recipes import TrainError
 
 
@@ -51,15 +52,15 @@ class Log:
         self._stream: IO[bytes] | None = None
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._stream = path.open("wb")
-            for step in self.steps:
-                self._write(step)
-            self.sync()
+            write_atomic(path, b"".join(map(_line, self.steps)))
+            self._stream = path.open("ab")
 
     def append(self, step: Step) -> None:
-        """Add a step; on the disk (as far as the operating system is concerned) before returning."""
+        """Add a step; its line is with the operating system before this returns, so a killed process loses none."""
         self.steps.append(step)
-        self._write(step)
+        if self._stream is not None:
+            self._stream.write(_line(step))
+            self._stream.flush()
 
     def sync(self) -> None:
         """Force the file to the disk."""
@@ -74,10 +75,9 @@ class Log:
         if self._stream is not None:
             self._stream.close()
 
-    def _write(self, step: Step) -> None:
-        if self._stream is not None:
-            self._stream.write(json.dumps(asdict(step), allow_nan=False).encode() + b"\n")
-            self._stream.flush()
+
+def _line(step: Step) -> bytes:
+    return json.dumps(asdict(step), allow_nan=False).encode() + b"\n"
 
 
 def _read(path: Path, upto: int) -> list[Step]:
