@@ -1,4 +1,4 @@
-"""Records: what is written is what is read, whole, labelled and with its provenance; everything else is refused by name."""
+"""Records: what is written is what is read, labelled and with provenance; everything else is refused by name."""
 
 import json
 import math
@@ -134,6 +134,8 @@ def test_the_commit_is_gits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         done = subprocess.run(["git", *identity, *words], cwd=tmp_path, check=True, capture_output=True, text=True)
         return done.stdout.strip()
 
+    for variable in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+        monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(paths, "CHECKOUT", tmp_path)
     commit = results.commit.__wrapped__
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
@@ -155,7 +157,7 @@ def test_records_go_to_the_current_run(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_a_missing_record_names_those_there_are(tmp_path: Path) -> None:
     record("c", "here", {}, label="measured", run=tmp_path)
-    with pytest.raises(ResultError, match="no record 'there' in .*; there are: here"):
+    with pytest.raises(ResultError, match=r"no record 'there' in .*; there are: here"):
         load("c", "there", tmp_path / "records")
     with pytest.raises(ResultError, match="there are: none"):
         load("nowhere", "n", tmp_path / "records")

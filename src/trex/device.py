@@ -130,18 +130,23 @@ def stream_triad(device: Device, array_bytes: int | None = None) -> tuple[Callab
     return lambda: torch.add(a, b, alpha=2.0, out=c), 3 * n * 4
 
 
-def keep_freed_memory() -> bool:
+def keep_freed_memory(reserve_bytes: int = 0) -> bool:
     """Let this process keep freed host memory for its next tensors, as accelerators' caching allocators do.
 
     glibc returns large blocks to the operating system, and every new tensor then pays for fresh, zeroed pages: more
-    than for an elementwise operator itself. Holds until the process ends. False where the C library has no `mallopt`.
+    than for an elementwise operator itself. reserve_bytes: touched and freed at once, for a heap that need not grow
+    later. Holds until the process ends. False where the C library has no `mallopt`.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):  # not glibc
         return False
     trim_threshold, mmap_threshold = -1, -3  # parameter numbers of <malloc.h>
-    return bool(mallopt(mmap_threshold, 2**30) and mallopt(trim_threshold, 2**31 - 1))
+    kept = bool(mallopt(mmap_threshold, 2**30) and mallopt(trim_threshold, 2**31 - 1))
+    block = 2**28  # bytes, below the threshold from which blocks are mapped on their own
+    reserved = [torch.ones(block // 4) for _ in range(reserve_bytes // block)]
+    reserved.clear()
+    return kept
 
 
 def _rate(device: Device, work: Callable[[], object], amount: float, unit: str, repeats: int) -> Measurement:

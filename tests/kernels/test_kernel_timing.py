@@ -113,7 +113,18 @@ def test_unknown_case_is_named() -> None:
 
 def test_benchmark_writes_one_line_per_case(compiled_backend: str, tmp_path: Path) -> None:
     output = tmp_path / "deep" / "kernels.jsonl"
-    arguments = ["--repeats", "2", "--shapes", "8", "16", "--dtypes", "fp32", "--directions", "forward"]
+    arguments = [
+        "--repeats",
+        "2",
+        "--shapes",
+        "8",
+        "16",
+        "--dtypes",
+        "fp32",
+        "--directions",
+        "forward",
+        "--no-keep-memory",
+    ]
     done = subprocess.run(
         [sys.executable, "bench/kernels.py", "--output", str(output), *arguments],
         cwd=paths.CHECKOUT, capture_output=True, text=True, timeout=300,

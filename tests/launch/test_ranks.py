@@ -54,6 +54,12 @@ def server_pid() -> int:
     return ranks._live_server()._process.pid
 
 
+@pytest.fixture(autouse=True, scope="module")
+def started() -> None:
+    """The first call loads torch, which takes seconds; the tests bound the time of later calls."""
+    run(abs, 1)
+
+
 @pytest.fixture(autouse=True)
 def nothing_left() -> Iterator[None]:
     """After every test the fork server has no child, not even a zombie."""

@@ -16,9 +16,9 @@ GOOD = {
     "source": "page",
     "label": "published",
     "columns": {"time": {"unit": "s"}, "rate": {"unit": "1/s", "label": "derived"}},
-    "attributes": ["kind", "places"],
+    "attributes": ["kind", "places", "sizes"],
     "rows": [
-        {"id": "first", "time": 4, "rate": {"formula": "1 / time"}, "kind": "a", "places": [3, 62]},
+        {"id": "first", "time": 4, "rate": {"formula": "1 / time"}, "kind": "a", "places": [3, 62], "sizes": {"k": 1}},
         {"id": "second", "name": "Second", "time": {"value": 2.5, "source": "relay", "note": "about"}},
         {
             "id": "third",
@@ -44,7 +44,7 @@ def test_reads_values_units_sources_notes_and_formulas(tmp_path: Path) -> None:
     assert (first["rate"].value, first["rate"].label, first["rate"].formula) == (0.25, "derived", "1 / time")
     assert second["time"].source == "another page" and second["time"].note == "about; second-hand page"
     assert third["rate"].value == pytest.approx(0.25 + 0.4, abs=1e-15)
-    assert first.attributes == {"kind": "a", "places": (3, 62)}
+    assert first.attributes == {"kind": "a", "places": (3, 62), "sizes": {"k": 1}}
     assert table["second"] is second and table.where(kind="a") == (first,)
 
 

@@ -29,6 +29,8 @@ LEFT_OUT = (
     "torch.utils.model_dump", "torch.utils.tensorboard", "torch.utils.viz", "torch.xpu",
 )  # fmt: skip
 
+PRIVATE_BY_NAME_ONLY = ("torch.utils._python_dispatch", "torch.utils._pytree")  # how others extend torch
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -215,7 +217,8 @@ class Release:
 
     def listed(self, name: str) -> bool:
         """Whether the listing has a line for this module."""
-        private = any(part.startswith("_") and not part.startswith("__") for part in name.split("."))
+        hidden = any(part.startswith("_") and not part.startswith("__") for part in name.split("."))
+        private = hidden and name not in PRIVATE_BY_NAME_ONLY
         left_out = any(name == left or name.startswith(left + ".") for left in LEFT_OUT)
         return name in self.files and not private and not left_out
 

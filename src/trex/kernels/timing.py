@@ -12,7 +12,7 @@ from trex.device import Device, Measurement, detect, stream_triad
 from trex.kernels import ops
 from trex.kernels.cases import Case, work
 
-WARM_UP = 8  # calls before those that count: compilation, and the heap until freed blocks serve the next call
+WARM_UP = 3  # calls before those that count: compilation, first use of memory
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Timing:
 def compare(case: Case, backends: Iterable[str] = ("reference", "cpu"), repeats: int = 5, seed: int = 0) -> Timing:
     """Time the backends on one case; each is warmed up first.
 
-    Raises KernelError where a backend is not available. On the CPU, call `trex.device.keep_freed_memory()` before, or
-    the pages of fresh tensors are measured more than the operators.
+    Raises KernelError where a backend is not available. On the CPU, call `trex.device.keep_freed_memory` with
+    a reserve before, or the pages of fresh tensors are measured more than the operators.
     """
     names, device = list(backends), detect("cpu")
     inputs = case.inputs(seed)

@@ -109,7 +109,7 @@ def _live_server() -> Forkserver:
 def _write_job(folder: Path, fn: Callable[..., Any], args: tuple[Any, ...], settings: dict[str, Any]) -> None:
     """What every rank reads: settings and surroundings as JSON, `fn` and `args` pickled."""
     surroundings = {"environ": dict(os.environ), "folder": os.getcwd(), "path": sys.path}
-    cells = {name: entry[2] for name, entry in linecache.cache.items() if len(entry) == 4 and not Path(name).exists()}
+    cells = {name: entry[2] for name, entry in linecache.cache.items() if len(entry) == 4 and not os.path.exists(name)}
     job = {**settings, **surroundings, "sources": cells}  # sources: so that a rank's traceback shows lines of cells
     (folder / "job.json").write_text(json.dumps(job))
     try:
@@ -146,14 +146,15 @@ def _execute(folder: Path, world: int, timeout_s: float) -> dict[int, int]:
     preload = [name for name in PRELOAD if name in sys.modules]
     running: dict[Child, int] = {}
     codes: dict[int, int] = {}
+    server = _live_server()
     try:
-        server = _live_server()
         for rank in range(world):
             running[server.fork("trex.launch.worker:work", [str(folder), rank], preload)] = rank
         _collect(folder, running, codes, time.monotonic() + timeout_s)
         if all(_finished(folder, rank) for rank in codes):
             _abort(folder, running)
     except ForkserverError as error:
+        server.close()  # so that the next run finds it dead and starts another
         raise RanksError(str(error)) from None
     finally:
         for child in running:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from trex.model.config import ModelConfig
 from trex.model.layout import SHARDINGS, Layout, Stage
 from trex.model.weights import Weight, embedding_weights, head_weights, layer_weights, mtp_weights
+from trex.published import load
 
 GIB = 2**30
 MIB = 2**20
@@ -27,7 +28,12 @@ class DeviceMemory:
     source: str
 
 
-ASCEND_910C_DIE = DeviceMemory("Ascend 910C die", 64 * GIB, 62_420 * MIB, "CANN, Ascend910_9382 / 9392 platform files")
+def _ascend_910c_die() -> DeviceMemory:
+    total, allocatable = (load("hardware")[row]["value"] for row in ("hbm_die", "hbm_allocatable"))
+    return DeviceMemory("Ascend 910C die", int(total.value) * GIB, int(allocatable.value) * MIB, total.source)
+
+
+ASCEND_910C_DIE = _ascend_910c_die()
 
 
 @dataclass(frozen=True)

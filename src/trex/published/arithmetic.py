@@ -1,9 +1,9 @@
-"""Two checks on published numbers: a score is a count over a set size; a number of calls is layers × micro-batches."""
+"""A check on published scores: each is a count over the size of its set, or cannot be."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trex.published.tables import PublishedError, Row, load
+from trex.published.tables import load
 
 
 @dataclass(frozen=True)
@@ -44,22 +44,3 @@ def scores() -> Iterator[Score]:
             yield Score(
                 row.name, benchmark.name, str(metric), value, n, counts(value, n), 100 * (k - 1) / n, 100 * k / n
             )
-
-
-def stage_layers(layout: Row, ratios: Sequence[int], mtp_ratios: Sequence[int] = (0,)) -> list[list[int]]:
-    """Compression ratios of the attention layers on each pipeline stage of a published layout.
-
-    ratios: one per layer, in order; they fill the layer slots that are not no-op. Virtual stage v of stage p holds the
-    slots (v · pipeline + p) · slots_per_stage onwards; the MTP blocks follow on the last stage.
-    Raises PublishedError where the layers do not fill the slots.
-    """
-    noop = layout.attributes.get("noop_slots", ())
-    stages, per_stage = int(layout["pipeline"].value), int(layout["slots_per_stage"].value)
-    used = [slot for slot in range(int(layout["layer_slots"].value)) if slot not in noop]
-    if len(used) != len(ratios):
-        raise PublishedError(f"layout {layout.id!r} has {len(used)} layer slots in use for {len(ratios)} layers")
-    placed: list[list[int]] = [[] for _ in range(stages)]
-    for slot, ratio in zip(used, ratios, strict=True):
-        placed[slot // per_stage % stages].append(ratio)
-    placed[-1].extend(mtp_ratios)
-    return placed

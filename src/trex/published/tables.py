@@ -1,9 +1,9 @@
 """Read the tables of published numbers.
 
-A table is `<name>.yaml`: `title`, `columns` (numbers) and `attributes` (text), and `rows`. A cell is a number, or a
-mapping with `value` or `formula` and whatever differs from its row, its column or the table: they give `unit`, `label`,
-`source` and `note`, the nearest first. `source` is a key of `sources.yaml`. A row's `missing` says what is not
-publicly findable.
+A table is `<name>.yaml`: `title`, `columns` (numbers) and `attributes` (text, lists or mappings), and `rows`. A cell is
+a number, or a mapping with `value` or `formula` and whatever differs from its row, its column or the table: they give
+`unit`, `label`, `source` and `note`, the nearest first. `source` is a key of `sources.yaml`. A row's `missing` says
+what is not publicly findable.
 """
 
 from collections.abc import Iterator, Mapping
@@ -44,7 +44,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Row:
-    """One row: `numbers` by column, `attributes` (text or tuples), and what is `missing`, with what is known of it."""
+    """One row: `numbers` by column, `attributes` (text, tuples, mappings), and what is `missing`, with the reason."""
 
     id: str
     name: str
@@ -52,7 +52,7 @@ class Row:
     source: str
     note: str
     numbers: Mapping[str, Number]
-    attributes: Mapping[str, str | tuple[Any, ...]]
+    attributes: Mapping[str, Any]
     missing: Mapping[str, str]
 
     def __getitem__(self, column: str) -> Number:
@@ -244,7 +244,9 @@ def _text(value: Any, where: str) -> str:
     return value
 
 
-def _frozen(value: Any, where: str) -> str | tuple[Any, ...]:
+def _frozen(value: Any, where: str) -> str | tuple[Any, ...] | Mapping[str, Any]:
+    if isinstance(value, dict):
+        return MappingProxyType(value)
     return tuple(value) if isinstance(value, list) else _text(value, where)
 
 

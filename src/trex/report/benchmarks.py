@@ -30,7 +30,7 @@ def outcomes(checks: Sequence[Check]) -> go.Figure:
             textposition="outside", cliponaxis=False, hovertemplate="%{y}: %{text}<extra></extra>",
         )
     )  # fmt: skip
-    figure.update_xaxes(title=dict(text="rows", standoff=6), range=[0, 1.3 * max(rows, default=1)])
+    figure.update_xaxes(title="rows", range=[0, 1.3 * max(rows, default=1)])
     figure.update_yaxes(autorange="reversed", ticks="", automargin=True)
     figure.update_layout(height=200 + 70 * len(groups))
     return figure
@@ -53,9 +53,7 @@ def differences(checks: Sequence[Check]) -> go.Figure:
         title="relative difference", type="log", range=[-17.6, -4.5],
         tickvals=[10.0**k for k in exponents], ticktext=["0", *(f"10<sup>{k}</sup>" for k in exponents[1:])],
     )  # fmt: skip
-    figure.update_xaxes(
-        title=dict(text="solve time (s)", standoff=6), type="log", tickvals=[1e-4, 1e-3, 1e-2, 0.1, 1, 10]
-    )
+    figure.update_xaxes(title="solve time (s)", type="log", tickvals=[1e-4, 1e-3, 1e-2, 0.1, 1, 10])
     figure.add_hline(y=RELATIVE, line=dict(color=COLOURS[3], dash="dash"))
     figure.add_annotation(
         x=1, xref="paper", y=math.log10(RELATIVE), text=f"tolerance {RELATIVE:.0e}", showarrow=False,

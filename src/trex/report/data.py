@@ -71,7 +71,7 @@ def text_lengths(table: Mapping[str, Sequence[Any]]) -> go.Figure:
                 row=1,
                 col=panel,
             )
-    figure.update_xaxes(title={"text": "variables", "standoff": 6}, rangemode="tozero")
+    figure.update_xaxes(title="variables", rangemode="tozero")
     figure.update_yaxes(rangemode="tozero")
     figure.update_yaxes(title="characters of the whole text", col=1)
     figure.update_layout(legend={"y": 1.1})
@@ -90,7 +90,7 @@ def sizes(table: Mapping[str, Sequence[Any]]) -> go.Figure:
             mode="markers",
             marker={"color": colour, "size": 8, "symbol": [SYMBOLS[table["difficulty"][k] - 1] for k in chosen]},
         )
-    figure.update_xaxes(title={"text": "variables", "standoff": 6}, type="log", tickvals=[5, 10, 20, 50, 100, 200])
+    figure.update_xaxes(title="variables", type="log", tickvals=[5, 10, 20, 50, 100, 200])
     figure.update_yaxes(title="optimum, in the problem's own unit", type="log", dtick=1)
     return figure
 

@@ -23,6 +23,7 @@ COLOURS = ("#2f5d8a", "#d9822b", "#4f8a5b", "#a23b4a", "#6f5b9a", "#7a7a7a", "#2
 OPERATION_COLOURS = {"F": "#2f5d8a", "B": "#4f8a5b", "W": "#d9822b", "BW": "#2d6a6a", "idle": "#eeeeee"}
 BROWSER_S = 60  # longest wait for Chromium to start or to draw one figure
 SCRIPT = "plotly.min.js"  # one copy per run, beside the chapters' folders
+AXIS = dict(showline=True, linecolor="#444444", ticks="outside", gridcolor="#ececec", zeroline=False)
 TEMPLATE = go.layout.Template(
     layout=dict(
         font=dict(family="Helvetica, Arial, sans-serif", size=13, color="#222222"),
@@ -32,8 +33,8 @@ TEMPLATE = go.layout.Template(
         width=900,
         height=420,
         margin=dict(l=70, r=30, t=70, b=90),
-        xaxis=dict(showline=True, linecolor="#444444", ticks="outside", gridcolor="#ececec", zeroline=False),
-        yaxis=dict(showline=True, linecolor="#444444", ticks="outside", gridcolor="#ececec", zeroline=False),
+        xaxis=dict(AXIS, title=dict(standoff=6)),  # pixels: a name close to its axis leaves room for the caption
+        yaxis=AXIS,
         legend=dict(orientation="h", yanchor="bottom", y=1.0, xanchor="right", x=1.0),
     )
 )

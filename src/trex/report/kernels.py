@@ -1,5 +1,6 @@
 """Figures of the operators: measured speed-ups beside published ones, and the share of the memory bandwidth reached."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
@@ -27,7 +28,13 @@ def speedups(
         f"{device}, compiled over eager (measured)": (measured, MEASURED),
     }
     figure = _grouped(names, {legend: part for legend, part in series.items() if part[0]})
-    figure.update_yaxes(title_text="speed-up over the baseline (×)")
+    spans = [_span(value) for values, _ in series.values() for value in values.values()]
+    bottom, top = 0.9 * min(1.0, *(low for low, *_ in spans)), 1.3 * max(high for *_, high in spans)
+    figure.update_yaxes(
+        title_text="speed-up over the baseline (×, log)", type="log", range=[math.log10(bottom), math.log10(top)],
+        tickvals=[0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500],
+    )  # fmt: skip
+    figure.add_hline(y=1, line=dict(color="#444444", width=1))
     figure.update_layout(height=520, margin=dict(t=125, b=110), legend=dict(ABOVE, orientation="v"))
     return figure
 

@@ -99,7 +99,7 @@ def stored_and_active(models: Mapping[str, Parameters]) -> go.Figure:
             insidetextanchor="middle", hovertemplate="%{y}<br>" + group + ": %{x:.2f} %<extra></extra>",
         )  # fmt: skip
     figure.update_yaxes(autorange="reversed", ticklabelstandoff=6)
-    figure.update_xaxes(title="share of parameters (%)", title_standoff=8, range=[0, 100])
+    figure.update_xaxes(title="share of parameters (%)", range=[0, 100])
     figure.update_layout(
         barmode="stack", bargap=0.35, height=450, legend={"traceorder": "normal"}, margin={"l": 190, "t": 110}
     )
@@ -125,7 +125,7 @@ def flops_per_token(models: Mapping[str, Sequence[Flops]]) -> go.Figure:
             showlegend=False, hoverinfo="skip", row=1, col=column,
         )  # fmt: skip
         figure.update_yaxes(range=[0, 1.12 * max(totals)], row=1, col=column)
-    figure.update_xaxes(title="length of the document (tokens)", title_standoff=8)
+    figure.update_xaxes(title="length of the document (tokens)")
     figure.update_yaxes(title_text="forward GFLOP per token", col=1)
     figure.update_layout(barmode="stack", height=480, margin={"t": 130}, legend={"traceorder": "normal", "y": 1.1})
     return figure
@@ -158,7 +158,7 @@ def static_memory(layouts: Mapping[str, tuple[StaticBytes, StaticBytes]], device
     )  # fmt: skip
     figure.update_yaxes(autorange="reversed", ticklabelstandoff=6)
     end = 1.1 * max(*resident.values(), device.total / GIB)
-    figure.update_xaxes(title="GiB per die, without activations", title_standoff=8, range=[0, end])
+    figure.update_xaxes(title="GiB per die, without activations", range=[0, end])
     figure.update_layout(
         barmode="stack", bargap=0.35, height=150 + 38 * len(names) + 60, margin={"l": 205, "t": 100},
         legend={"traceorder": "normal", "y": 1.08},
@@ -184,7 +184,7 @@ def static_memory_by_rank(held: StaticBytes, device: DeviceMemory) -> go.Figure:
         x=1, xref="paper", xanchor="right", y=device.allocatable / GIB, yanchor="bottom", showarrow=False,
         text=f"allocatable: {device.allocatable / GIB:.1f} GiB", font={"size": 11},
     )  # fmt: skip
-    figure.update_xaxes(title="pipeline rank", title_standoff=8, dtick=1)
+    figure.update_xaxes(title="pipeline rank", dtick=1)
     figure.update_yaxes(title="GiB per die, without activations", range=[0, 1.15 * device.total / GIB])
     figure.update_layout(barmode="stack", bargap=0.35, legend={"traceorder": "normal"})
     return figure

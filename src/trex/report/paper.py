@@ -96,7 +96,7 @@ def or_scores(scores: Table) -> go.Figure:
         textposition="outside",
     )  # fmt: skip
     figure.update_yaxes(title_text="Pass@1, %", range=[0, 100], row=1, col=1)
-    figure.update_xaxes(title_text="Pass@1, %", title_standoff=8, range=[0, 90], dtick=20, row=1, col=2)
+    figure.update_xaxes(title_text="Pass@1, %", range=[0, 90], dtick=20, row=1, col=2)
     figure.update_layout(barmode="group", bargap=0.16, bargroupgap=0.04, **SIZE)
     figure.update_layout(legend={"y": 1.09, "x": 0.0, "xanchor": "left"})
     title = "Operations-research benchmarks: DeepSeek-V4-Flash before and after T-Rex"

@@ -12,7 +12,6 @@ from trex.report.figures import COLOURS, OPERATION_COLOURS
 
 NAMES = {"F": "F forward", "B": "B input gradients", "W": "W weight gradients", "BW": "BW both gradients"}
 LATER_STAGE = 0.62  # opacity of the stages of a rank after its first
-CLOSE = 6  # pixels from an axis to its title, which leaves room for the caption
 LEGEND_ABOVE_PANELS = dict(y=1.16, yanchor="bottom")
 LANE = 0.86  # height of a rank's lane; the two parts of a pair share it, forward above
 
@@ -45,7 +44,7 @@ def gantt(timelines: Mapping[str, Timeline], unit: str = "s", row_height: int = 
         )  # fmt: skip
     end = max(timeline.step_seconds for timeline in timelines.values())
     figure.update_xaxes(range=[0, end * 1.005], showgrid=False)
-    figure.update_xaxes(title_text=f"time ({unit})", title_standoff=CLOSE, row=len(titles), col=1)
+    figure.update_xaxes(title_text=f"time ({unit})", row=len(titles), col=1)
     figure.update_annotations(x=0, xanchor="left", font_size=13)  # the panel titles
     drawn = sum(ranks) * row_height + 34 * len(titles)
     figure.update_layout(
@@ -64,14 +63,7 @@ def bubble_curves(panels: Mapping[str, Mapping[str, tuple[Sequence[int], Sequenc
                 x=list(counts), y=[100 * bubble for bubble in bubbles], mode="lines+markers", line=dict(color=colour),
                 name=name, legendgroup=name, showlegend=column == 1, row=1, col=column,
             )  # fmt: skip
-        figure.update_xaxes(
-            title_text="micro-batches per step",
-            title_standoff=CLOSE,
-            type="log",
-            tickvals=list(counts),
-            row=1,
-            col=column,
-        )
+        figure.update_xaxes(title_text="micro-batches per step", type="log", tickvals=list(counts), row=1, col=column)
     figure.update_yaxes(title_text="bubble (% of the step)", rangemode="tozero", col=1)
     figure.update_annotations(font_size=13)
     figure.update_layout(legend=LEGEND_ABOVE_PANELS, margin=dict(t=100))
@@ -90,7 +82,7 @@ def rank_seconds(timelines: Mapping[str, Timeline], unit: str = "s") -> go.Figur
                 x=ranks, y=list(seconds), name=name, legendgroup=name, showlegend=column == 1, marker_color=colour,
                 row=1, col=column,
             )  # fmt: skip
-        figure.update_xaxes(title_text="rank", title_standoff=CLOSE, tickvals=ranks, row=1, col=column)
+        figure.update_xaxes(title_text="rank", tickvals=ranks, row=1, col=column)
     figure.update_yaxes(title_text=f"time ({unit})", col=1)
     figure.update_annotations(font_size=12)
     figure.update_layout(barmode="stack", bargap=0.25, legend=LEGEND_ABOVE_PANELS, margin=dict(t=110))

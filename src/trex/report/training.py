@@ -47,7 +47,7 @@ def loss_curve(
             showarrow=False, font=dict(size=11, color="#555555"),
         )  # fmt: skip
     figure.update_layout(margin=dict(r=150))
-    figure.update_xaxes(title=dict(text="tokens trained on", standoff=6), range=[0, right * 1.01], tickformat=",")
+    figure.update_xaxes(title="tokens trained on", range=[0, right * 1.01], tickformat=",")
     figure.update_yaxes(title="loss (nats per token)")
     return figure
 
