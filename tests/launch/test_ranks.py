@@ -391,7 +391,13 @@ def test_a_script_needs_no_guard_and_leaves_no_process_when_interrupted_or_kille
         return {int(pid) for file in files for pid in file.read_text().split()}
 
     with open(tmp_path / "output", "w") as output:
-        process = subprocess.Popen([sys.executable, "script.py"], cwd=tmp_path, start_new_session=True, stdout=output)
+        process = subprocess.Popen(
+            [sys.executable, "script.py"],
+            cwd=tmp_path,
+            env={**os.environ, "TMPDIR": str(tmp_path)},  # a killed caller cannot remove its files
+            start_new_session=True,
+            stdout=output,
+        )
     try:
         before = pids_in("interrupted")
         os.killpg(process.pid, signal.SIGINT)  # what Ctrl-C in a terminal does
