@@ -32,8 +32,8 @@ ARROWS = {
     "eval": BASE | {"solver", "data"},
     "train": MODEL | {"checkpoint", "planner", "data"},
     "launch": BASE | {"report.figures"},
-    "report": MODEL | {"checkpoint", "planner", "solver", "data", "eval", "train", "launch", "report.figures"},
-    "cli": {"paths", "results", "launch", "report"},
+    "report": MODEL | {"checkpoint", "planner", "solver", "data", "eval", "train", "report.figures"},
+    "cli": {"paths", "results", "launch"},
 }
 DEVICE_APIS = ("cuda", "npu", "accelerator", "xpu", "mps")
 MACHINE = re.compile(

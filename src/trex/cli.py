@@ -56,7 +56,7 @@ def publish(run: tyro.conf.Positional[str] = "latest", dry_run: bool = False) ->
         dry_run: Show what would change and write nothing.
     """
     from trex.launch import publish as work
-    from trex.report import readme
+    from trex.launch import readme
 
     changes = work.publish(work.find_run(run), dry_run=dry_run)
     for change in changes:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trex import paths
+
 QUESTION_SETS = ("nl4opt", "optibench")
 PROBLEM_SETS = ("b4o_feasible", "b4o_orgeval")
 VARIABLE = "TREX_BENCHMARKS"
@@ -65,12 +67,13 @@ class Benchmarks:
 def locate(folder: str | Path = "") -> Path | None:
     """The benchmark folder: the argument, else $TREX_BENCHMARKS, else None; no other place is looked at.
 
+    A relative path is taken from the checkout, because a notebook's own folder is not where its reader stands.
     Raises BenchmarkError where the one that is named is not a folder.
     """
     named = str(folder) or os.environ.get(VARIABLE, "")
     if not named:
         return None
-    path = Path(named)
+    path = paths.CHECKOUT / named
     if not path.is_dir():
         source = "benchmarks" if str(folder) else f"${VARIABLE}"
         raise BenchmarkError(f"{source} = {named!r} is not a folder; accepted: a folder that holds the benchmark sets")

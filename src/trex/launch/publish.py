@@ -117,6 +117,6 @@ def _flat(values: Any, prefix: str = "") -> dict[str, Any]:
 
 def _refuse_machine_paths(record: Record) -> None:
     text = json.dumps([record.values, record.provenance], ensure_ascii=False)
-    found = re.search(r'"(/[^"/ ]+/[^"]*)"', text)
+    found = re.search(r"""(?:^|[\s"'=])(/[\w.-]+/[\w./-]+)""", text)
     if found:
         raise ResultError(f"record {record.chapter}/{record.name} names a folder of this machine: {found.group(1)}")

@@ -26,6 +26,7 @@ class Line:
     record: str
     value: Callable[[dict[str, Any]], str]  # the record's values → text
     reported: str = "—"
+    command: str = ""  # where repeating the chapter alone does not give it
 
 
 def update(readme: Path | None = None, results: Path | None = None) -> bool:
@@ -68,8 +69,8 @@ def results_table(results: Path) -> str:
     rows = ["| claim | reported by others | here | label | command |", "|---|---|---|---|---|"]
     for line in lines():
         record = load(line.chapter, line.record, results)
-        command = f"`trex reproduce --chapter {line.chapter.split('_')[0]}`"
-        rows.append(f"| {line.claim} | {line.reported} | {line.value(record.values)} | {record.label} | {command} |")
+        command = line.command or f"trex reproduce --chapter {line.chapter.split('_')[0]}"
+        rows.append(f"| {line.claim} | {line.reported} | {line.value(record.values)} | {record.label} | `{command}` |")
     return "\n".join([*rows, "", f"Measured on: {', '.join(sorted(_devices(results)))}."])
 
 
@@ -84,7 +85,44 @@ def notebook_table(results: Path) -> str:
 
 def lines() -> tuple[Line, ...]:
     """The claims of the results table, in the chapters' order."""
-    return ()
+    model, speed = "01_parallelism", "speedup"
+    norm, swiglu = "RMSNorm without weight, forward", "limited SwiGLU, forward"
+    return (
+        Line("parameters of Flash, without MTP", model, "parameters", lambda v: f"{v['Flash']['total']:,}",
+             _number("model_facts", "total", "flash")),
+        Line("parameters of Pro, without MTP", model, "parameters", lambda v: f"{v['Pro']['total']:,}",
+             _number("model_facts", "total", "pro")),
+        Line("training FLOPs per token, Pro with MTP, 4K", model, "flops",
+             lambda v: f"{v['Pro']['4096']['training_with_mtp'] / 1e9:.1f} GFLOP/token",
+             _number("flop_formulas", "pro_bridge", "gflop_per_token") + " (Megatron-Bridge)"),
+        Line("memory left on the fullest die, Pro SFT layout, optimizer in host memory / on the die", model,
+             "static_memory", lambda v: " / ".join(
+                 f"{v['T-Rex Pro SFT'][key] / 2**30:.1f} GiB" for key in ("margin", "margin_without_swap"))),
+        Line("bubble of 1F1B / interleaved / ZB-V / DualPipe-V, 4 ranks, 8 micro-batches, F = B = W", "02_overlap",
+             "pipeline_schedules", lambda v: " / ".join(
+                 f"{v[name]['bubble_fraction']:.1%}" for name in ("1f1b", "interleaved", "zb-v", "dualpipe-v"))),
+        Line("fused RMSNorm without weight, forward, speed-up over eager", "03_kernels", "operator_gallery",
+             lambda v: f"{v[speed][norm]:.1f} × on the CPU below",
+             _number("kernel_speedups", "rmsnorm_forward", speed) + " (910C)"),
+        Line("fused limited SwiGLU, forward, speed-up over eager", "03_kernels", "operator_gallery",
+             lambda v: f"{v[speed][swiglu]:.1f} × on the CPU below",
+             _number("kernel_speedups", "swiglu_forward", speed) + " (910C)"),
+        Line("generated problems whose optimum a second formulation confirms", "04_data", "or_families",
+             lambda v: f"{v['confirmed_by_second_formulation']} of {v['documents']}"),
+        Line("held-out loss of the tiny model, before → after CPT (unigram entropy; bigram model)", "05_cpt_sft", "cpt",
+             lambda v: f"{v['held_out_before']:.2f} → {v['held_out_after']:.2f} nats "
+                       f"({v['unigram_entropy']:.2f}; {v['bigram_held_out']:.2f})"),
+        Line("B4O-Feasible: recorded optima found again with HiGHS, of the rows at hand", "06_eval", "benchmarks",
+             lambda v: f"{v['agree']} of {v['rows']} rows, {v['models_agree']} of {v['models']} models; "
+                       f"the rest: {_reasons(v['disagree_by_reason'])}",
+             command="trex reproduce --chapter 06 --set benchmarks=FOLDER"),
+        Line("published OR scores that are no count over the released sets", "06_eval", "impossible_scores",
+             lambda v: f"{v['impossible']} of {v['of']}"),
+    )  # fmt: skip
+
+
+def _reasons(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))
 
 
 def _devices(results: Path) -> set[str]:
