@@ -30,6 +30,7 @@ reproduce: env
 
 lint: env
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check src tests bench
 	$(BIN)/mypy
 
 test: lint

@@ -58,9 +58,12 @@ def publish(run: tyro.conf.Positional[str] = "latest", dry_run: bool = False) ->
     from trex.launch import publish as work
     from trex.launch import readme
 
-    changes = work.publish(work.find_run(run), dry_run=dry_run)
+    folder = work.find_run(run)
+    changes = work.publish(folder, dry_run=dry_run)
     for change in changes:
         print(f"{change.kind:>8}  {change.chapter}/{change.name}", *change.values, sep="\n            ")
+    if any(record.provenance["dirty"] for record in work.records(folder)):
+        print("trex: this run was made with uncommitted changes; its records say so", file=sys.stderr)
     if not dry_run and readme.update():
         print(" changed  README.md")
     return 0
