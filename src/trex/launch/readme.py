@@ -55,18 +55,18 @@ def headline(results: Path) -> str:
     """The paper's two headline figures, redrawn: PNG on the page, HTML to read the numbers."""
     blocks = []
     for name, text in (
-        ("mfu_ladder", "MFU of DeepSeek-V4-Pro training as published, and the step times that follow"),
-        ("or_scores", "Pass@1 on four operations-research benchmarks as published"),
+        ("mfu_ladder", "MFU of DeepSeek-V4-Pro training (published), and the step times that follow (derived)"),
+        ("or_scores", "Pass@1 on four operations-research benchmarks (published)"),
     ):
-        record = load("06_eval", name, results)
+        load("06_eval", name, results)  # the figures' record must be there
         image, page = f"results/06_eval/{name}.png", f"results/06_eval/{name}.html"
-        blocks.append(f"[![{text}]({image})]({page})\n\n*{text}* (label: {record.label}; [interactive]({page}))")
+        blocks.append(f"[![{text}]({image})]({page})\n\n*{text}; [interactive]({page})*")
     return "\n\n".join(blocks)
 
 
 def results_table(results: Path) -> str:
     """What the notebooks showed, one line per claim, with label, device and the command that repeats it."""
-    rows = ["| claim | reported by others | here | label | command |", "|---|---|---|---|---|"]
+    rows = ["| claim | published by others | here | label (here) | command |", "|---|---|---|---|---|"]
     for line in lines():
         record = load(line.chapter, line.record, results)
         command = line.command or f"trex reproduce --chapter {line.chapter.split('_')[0]}"
@@ -112,9 +112,9 @@ def lines() -> tuple[Line, ...]:
         Line("held-out loss of the tiny model, before → after CPT (unigram entropy; bigram model)", "05_cpt_sft", "cpt",
              lambda v: f"{v['held_out_before']:.2f} → {v['held_out_after']:.2f} nats "
                        f"({v['unigram_entropy']:.2f}; {v['bigram_held_out']:.2f})"),
-        Line("B4O-Feasible: recorded optima found again with HiGHS, of the rows at hand", "06_eval", "benchmarks",
+        Line("B4O-Feasible: recorded optima found again with HiGHS, in the half of the released rows at hand", "06_eval", "benchmarks",
              lambda v: f"{v['agree']} of {v['rows']} rows, {v['models_agree']} of {v['models']} models; "
-                       f"the rest: {_reasons(v['disagree_by_reason'])}",
+                       f"not these: {_reasons(v['disagree_by_reason'])}",
              command="trex reproduce --chapter 06 --set benchmarks=FOLDER"),
         Line("published OR scores that are no count over the released sets", "06_eval", "impossible_scores",
              lambda v: f"{v['impossible']} of {v['of']}"),
@@ -122,7 +122,8 @@ def lines() -> tuple[Line, ...]:
 
 
 def _reasons(counts: dict[str, int]) -> str:
-    return ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))
+    """Rows by reason, each reason without what follows its colon."""
+    return ", ".join(f"{count}: {reason.split(':')[0]}" for reason, count in sorted(counts.items()))
 
 
 def _devices(results: Path) -> set[str]:
