@@ -19,10 +19,11 @@ from tqdm import tqdm
 
 from trex import paths
 from trex.device import Measurement, keep_freed_memory
+from trex.files import write_atomic
 from trex.kernels import compiler
 from trex.kernels.cases import Case
 from trex.kernels.timing import compare
-from trex.results import provenance_block, write_atomic
+from trex.results import provenance_block
 
 Direction = Literal["forward", "backward", "forward+backward"]
 

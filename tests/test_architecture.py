@@ -14,15 +14,17 @@ import pytest
 from trex import paths
 
 MAX_LINES = 350
-BASE = {"paths", "device", "results", "published"}
+BASE = {"paths", "files", "labels", "device", "results", "published"}
 MODEL = BASE | {"kernels", "model"}
 # room → the rooms that it may import; the look of figures (report.figures with report.png) is a room of its own
 ARROWS = {
     "paths": set(),
+    "files": set(),
+    "labels": set(),
     "device": set(),
-    "report.figures": {"results"},
-    "results": {"paths", "device", "report.figures"},
-    "published": {"paths", "results"},
+    "report.figures": {"files", "labels"},
+    "results": {"paths", "files", "labels", "device", "report.figures"},
+    "published": {"paths", "files", "labels"},
     "kernels": BASE,
     "model": BASE | {"kernels"},
     "checkpoint": MODEL,
@@ -33,7 +35,7 @@ ARROWS = {
     "train": MODEL | {"checkpoint", "planner", "data"},
     "launch": BASE | {"report.figures"},
     "report": MODEL | {"checkpoint", "planner", "solver", "data", "eval", "train", "report.figures"},
-    "cli": {"paths", "results", "launch"},
+    "cli": {"labels", "launch"},
 }
 DEVICE_APIS = ("cuda", "npu", "accelerator", "xpu", "mps")
 MACHINE = re.compile(

@@ -15,7 +15,9 @@ import pytest
 import torch
 
 from trex import paths, results
-from trex.results import LABELS, ResultError, load, record, write_atomic
+from trex.files import write_atomic
+from trex.labels import LABELS, ResultError
+from trex.results import load, record
 
 
 def test_a_record_returns_as_it_was_written(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The `trex` command."""
+"""Run, publish and refresh the notebooks of the T-Rex reproduction."""
 
 import shlex
 import sys
@@ -110,9 +110,9 @@ def join_repeated(arguments: Sequence[str]) -> list[str]:
 
 def main() -> int:
     """Parse the command line and run; every error of ours is one line on standard error and exit code 2."""
+    from trex.labels import ResultError
     from trex.launch.notebooks import NotebookError
     from trex.launch.profiles import ProfileError
-    from trex.results import ResultError
 
     try:
         return int(app.cli(prog="trex", description=__doc__, args=join_repeated(sys.argv[1:])) or 0)

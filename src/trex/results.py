@@ -11,7 +11,6 @@ import platform
 import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -21,14 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from trex import paths
+from trex.files import write_atomic
+from trex.labels import LABELS, ResultError
 
-LABELS = ("published", "derived", "modelled", "measured")
 PACKAGES = ("torch", "transformers", "numpy", "pyomo", "highspy", "plotly")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-
-
-class ResultError(ValueError):
-    """A record that cannot be written or read."""
 
 
 @dataclass(frozen=True)
@@ -153,21 +149,6 @@ def versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return found
-
-
-def write_atomic(path: Path, data: bytes) -> None:
-    """Write `data` to `path` whole or not at all: temporary name, fsync, rename."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _check(chapter: str, name: str, label: str | None, provenance: Mapping[str, Any]) -> None:

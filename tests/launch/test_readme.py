@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from trex import paths
+from trex.labels import ResultError
 from trex.launch import readme
-from trex.results import ResultError, load
+from trex.results import load
 
 TEXT = (paths.CHECKOUT / "README.md").read_text(encoding="utf-8")
 

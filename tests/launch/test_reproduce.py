@@ -10,10 +10,11 @@ import nbformat
 import pytest
 
 from trex import cli
+from trex.labels import ResultError
 from trex.launch import notebooks, profiles
 from trex.launch.publish import find_run, publish
 from trex.launch.reproduce import content_key, reproduce
-from trex.results import ResultError, load
+from trex.results import load
 
 GOOD = (
     "from trex.results import record\n"

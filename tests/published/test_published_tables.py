@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from trex.labels import LABELS
 from trex.published import PublishedError, load, names
 from trex.published.formula import evaluate
 from trex.published.tables import FOLDER
-from trex.results import LABELS
 
 SOURCES = {"page": {"cite": "a page"}, "relay": {"cite": "another page", "second_hand": True}}
 GOOD = {

@@ -13,9 +13,9 @@ from pathlib import Path
 import plotly.graph_objects as go
 import pytest
 
+from trex.labels import LABELS, ResultError
 from trex.report import figures
 from trex.report.figures import SCRIPT, TEMPLATE, png, show, styled, write
-from trex.results import LABELS, ResultError
 
 
 def bars(colour: str = "#123456") -> go.Figure:

@@ -15,7 +15,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from trex import paths
-from trex.results import write_atomic
+from trex.files import write_atomic
 
 MAX_BYTES = 300 * 1024
 MAX_CODE_CELLS = 25

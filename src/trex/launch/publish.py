@@ -10,8 +10,10 @@ from typing import Any
 from plotly.offline import get_plotlyjs_version
 
 from trex import paths
+from trex.files import write_atomic
+from trex.labels import ResultError
 from trex.report.figures import SCRIPT
-from trex.results import Record, ResultError, load, write_atomic
+from trex.results import Record, load
 
 
 @dataclass(frozen=True)

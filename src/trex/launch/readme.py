@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from trex import paths
+from trex.files import write_atomic
+from trex.labels import ResultError
 from trex.launch import notebooks
 from trex.published import load as published
-from trex.results import Record, ResultError, load, write_atomic
+from trex.results import Record, load
 
 PART = re.compile(r"<!-- trex: (\w+) -->\n.*?<!-- /trex -->", re.DOTALL)
 

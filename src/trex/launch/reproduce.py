@@ -21,9 +21,10 @@ from typing import Any
 from tqdm import tqdm
 
 from trex import paths
+from trex.files import write_atomic
 from trex.launch import notebooks
 from trex.report.figures import SCRIPT
-from trex.results import provenance_block, write_atomic
+from trex.results import provenance_block
 
 DONE = ("ok", "reused")
 

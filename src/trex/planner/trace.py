@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from trex.files import write_atomic
 from trex.planner.schedules import Overlapped
 from trex.planner.simulate import Span, Timeline
-from trex.results import write_atomic
 
 MICROSECONDS = 1e6
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import yaml
 
+from trex.labels import LABELS
 from trex.published.formula import evaluate
-from trex.results import LABELS
 
 FOLDER = Path(__file__).parent
 SOURCES = "sources"  # the file that names every source once

@@ -15,8 +15,9 @@ import plotly.graph_objects as go
 import plotly.io as pio
 from plotly.offline import get_plotlyjs
 
+from trex.files import write_atomic
+from trex.labels import LABELS, ResultError
 from trex.report.png import compact
-from trex.results import LABELS, ResultError, write_atomic
 
 COLOURS = ("#2f5d8a", "#d9822b", "#4f8a5b", "#a23b4a", "#6f5b9a", "#7a7a7a", "#2b9aa0", "#b8a13a")
 # one colour per operation of a pipeline schedule, wherever it is drawn

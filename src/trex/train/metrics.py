@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Self
 
-from trex.results import write_atomic
+from trex.files import write_atomic
 from trex.train.recipes import TrainError
 
 
