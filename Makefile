@@ -2,7 +2,6 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
-export PYTHONHASHSEED ?= 0
 
 # The CPU build of torch: from the folders in PIP_FIND_LINKS where one holds it, else from torch's CPU index.
 # Overridable for GPUs: UV_TORCH_BACKEND=auto make env

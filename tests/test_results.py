@@ -143,11 +143,17 @@ def test_the_commit_is_gits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     assert commit() == {"commit": None, "dirty": None}
     git("init", "--quiet")
-    (tmp_path / "file").write_text("a")
-    git("add", "file")
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "file").write_text("a")
+    git("add", ".")
     git("commit", "--quiet", "--message", "first")
     assert commit() == {"commit": git("rev-parse", "HEAD"), "dirty": False}
-    (tmp_path / "file").write_text("b")
+    (tmp_path / "README").write_text("what decides no result")
+    assert commit()["dirty"] is False
+    (tmp_path / "src" / "new").write_text("b")  # not yet added
+    assert commit()["dirty"] is True
+    (tmp_path / "src" / "new").unlink()
+    (tmp_path / "src" / "file").write_text("b")
     assert commit()["dirty"] is True
 
 

@@ -207,7 +207,7 @@ def test_runs_in_two_threads_do_not_mix() -> None:
 # --- how it fails -----------------------------------------------------------------------------------------------------
 
 
-def failure(fn: Callable[..., object], world: int, *args: object, within_s: float = 5, **options: float) -> RanksError:
+def failure(fn: Callable[..., object], world: int, *args: object, within_s: float = 30, **options: float) -> RanksError:
     start = time.monotonic()
     with pytest.raises(RanksError) as caught:
         run(fn, world, *args, **options)
@@ -274,7 +274,7 @@ def test_time_out_names_the_ranks_and_where_they_were() -> None:
 
 
 def test_a_rank_that_cannot_be_asked_is_killed_all_the_same() -> None:
-    error = failure(lambda rank: os.kill(os.getpid(), signal.SIGSTOP), 1, timeout_s=0.5, within_s=8)
+    error = failure(lambda rank: os.kill(os.getpid(), signal.SIGSTOP), 1, timeout_s=0.5)
     assert str(error).startswith("not finished after 0.5 s: rank 0 of 1")
 
 

@@ -12,9 +12,9 @@ import pytest
 from trex import cli
 from trex.labels import ResultError
 from trex.launch import notebooks, profiles
-from trex.launch.publish import find_run, publish
+from trex.launch.publish import compare, find_run, publish
 from trex.launch.reproduce import content_key, reproduce
-from trex.results import load
+from trex.results import Record, load, record
 
 GOOD = (
     "from trex.results import record\n"
@@ -99,6 +99,34 @@ def test_fresh_runs_again_and_outputs_do_not_change_the_key(chapters: Path, tmp_
     assert content_key(chapters / "01_a" / "01_good.ipynb", {"n": 3}, "sources") == key
     assert content_key(chapters / "01_a" / "01_good.ipynb", {"n": 4}, "sources") != key
     assert content_key(chapters / "01_a" / "01_good.ipynb", {"n": 3}, "other sources") != key
+
+
+def test_a_changed_input_is_another_key(chapters: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, data = chapters / "01_a" / "01_good.ipynb", tmp_path / "data"
+    data.mkdir()
+    keys = [content_key(path, {"folder": str(data)}, "sources")]
+    (data / "rows.jsonl").write_text("1")
+    keys.append(content_key(path, {"folder": str(data)}, "sources"))
+    (data / "rows.jsonl").write_text("12")
+    keys.append(content_key(path, {"folder": str(data)}, "sources"))
+    keys.append(content_key(path, {"folder": str(data / "rows.jsonl")}, "sources"))
+    monkeypatch.setenv("TREX_BENCHMARKS", str(data))
+    keys.append(content_key(path, {"folder": ""}, "sources"))
+    (data / "rows.jsonl").write_text("123")
+    keys.append(content_key(path, {"folder": ""}, "sources"))
+    monkeypatch.setattr("trex.launch.reproduce.browser_found", lambda: None)
+    keys.append(content_key(path, {"folder": ""}, "sources"))
+    assert len(set(keys)) == len(keys)
+    assert content_key(path, {"folder": ""}, "sources") == keys[-1]
+
+
+def test_timings_alone_are_no_change(tmp_path: Path) -> None:
+    def made(seconds: float, run: str) -> Record:
+        values = {"n": 1, "part": {"timings": {"seconds": seconds}, "m": 2}}
+        return record("01_a", "numbers", values, label="measured", run=tmp_path / run)
+
+    made(1.0, "published")
+    assert compare(made(2.0, "new"), tmp_path / "published" / "records").kind == "same"
 
 
 def test_a_file_lost_from_an_earlier_run_means_running_again(chapters: Path, tmp_path: Path) -> None:

@@ -110,11 +110,11 @@ def _differs(name: str, record: Record, published: Path) -> bool:
 
 
 def _flat(values: Any, prefix: str = "") -> dict[str, Any]:
-    if isinstance(values, dict):
-        return {
-            k: v for key, item in values.items() for k, v in _flat(item, f"{prefix}.{key}" if prefix else key).items()
-        }
-    return {prefix: values}
+    """Values by dotted name, without what stands below a key `timings`: seconds differ from run to run."""
+    if not isinstance(values, dict):
+        return {prefix: values}
+    inner = {f"{prefix}.{key}".lstrip("."): item for key, item in values.items() if key != "timings"}
+    return {name: value for key, item in inner.items() for name, value in _flat(item, key).items()}
 
 
 def _refuse_machine_paths(record: Record) -> None:

@@ -23,8 +23,8 @@ from tqdm import tqdm
 from trex import paths
 from trex.files import write_atomic
 from trex.launch import notebooks
-from trex.report.figures import SCRIPT
-from trex.results import provenance_block
+from trex.report.figures import SCRIPT, browser_found
+from trex.results import provenance_block, versions
 
 DONE = ("ok", "reused")
 
@@ -113,11 +113,23 @@ def summary(outcome: Outcome) -> str:
 
 
 def content_key(path: Path, parameters: Mapping[str, Any], sources: str) -> str:
-    """Hash of the notebook's cells (not their outputs), the sources of trex, the parameters, and TREX_* settings."""
+    """Hash of all that decides a result: the notebook's cells (not their outputs), the sources of trex, the parameters,
+    TREX_* settings, files and folders that either names, package versions, and whether figures can be drawn as PNG.
+    """
     cells = [(c.cell_type, c.source, c.metadata.get("tags", [])) for c in notebooks.read(path).cells]
     settings = {k: v for k, v in os.environ.items() if k.startswith("TREX_") and k not in ("TREX_RUN", "TREX_COMMAND")}
-    text = json.dumps([notebooks.name(path), cells, sources, dict(parameters), settings], sort_keys=True)
+    inputs = [
+        _files(paths.CHECKOUT / v) for v in (*parameters.values(), *settings.values()) if v and isinstance(v, str)
+    ]
+    place = [versions(), browser_found()]
+    text = json.dumps([notebooks.name(path), cells, sources, dict(parameters), settings, inputs, place], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _files(path: Path) -> list[tuple[str, int, int]]:
+    """Name, size and time of every file at or below a path; none where there is nothing."""
+    found = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
+    return [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in found]
 
 
 def sources_hash(package: Path | None = None) -> str:

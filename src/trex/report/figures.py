@@ -4,6 +4,8 @@ import asyncio
 import atexit
 import base64
 import json
+import os
+import shutil
 import threading
 import warnings
 from collections.abc import Coroutine
@@ -22,6 +24,7 @@ from trex.report.png import compact
 COLOURS = ("#2f5d8a", "#d9822b", "#4f8a5b", "#a23b4a", "#6f5b9a", "#7a7a7a", "#2b9aa0", "#b8a13a")
 # one colour per operation of a pipeline schedule, wherever it is drawn
 OPERATION_COLOURS = {"F": "#2f5d8a", "B": "#4f8a5b", "W": "#d9822b", "BW": "#2d6a6a", "idle": "#eeeeee"}
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
 BROWSER_S = 60  # longest wait for Chromium to start or to draw one figure
 SCRIPT = "plotly.min.js"  # one copy per run, beside the chapters' folders
 AXIS = dict(showline=True, linecolor="#444444", ticks="outside", gridcolor="#ececec", zeroline=False)
@@ -113,6 +116,11 @@ class _Browser:
 
     def _wait(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(BROWSER_S)
+
+
+def browser_found() -> bool:
+    """Whether a browser that can draw PNGs seems to be there; only an attempt tells for sure."""
+    return bool(os.environ.get("BROWSER_PATH") or any(map(shutil.which, BROWSERS)))
 
 
 @cache
