@@ -51,11 +51,6 @@ class Device:
         """The device as torch names it."""
         return torch.device("cpu") if self.kind == "cpu" else torch.device(self.kind, self.index)
 
-    @property
-    def backend(self) -> str:
-        """The torch.distributed backend that goes with it."""
-        return {"cpu": "gloo", "cuda": "nccl", "npu": "hccl"}[self.kind]
-
     def describe(self) -> str:
         """Kind, name and, for the CPU, threads: what a provenance block records."""
         threads = f", {torch.get_num_threads()} threads" if self.kind == "cpu" else ""

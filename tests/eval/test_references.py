@@ -1,6 +1,8 @@
 """Reference models against recorded optima: every disagreement of the shared rows is listed here by id."""
 
+import hashlib
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -68,8 +70,18 @@ def test_counts_of_rows_and_of_distinct_models():
     assert sum(counts["disagree_by_reason"].values()) == 7 and counts["disagree_by_reason"][DIFFERS] == 1
     assert summary(()) == {
         "rows": 0, "agree": 0, "models": 0, "models_agree": 0, "disagree_by_reason": {}, "claims_equal": 0,
-        "largest_relative_difference": None, "solve_seconds": 0,
+        "largest_relative_difference": None, "timings": {"solve_seconds": 0},
     }  # fmt: skip
+
+
+def test_the_hash_of_rows_changes_with_everything_that_was_read():
+    rows = ROWS[:2]
+    found = references.rows_read(rows, "b4o_feasible")
+    text = f'[["right","{LINEAR}",11.0],["twin","{LINEAR}",11.00001]]'.replace("\n", "\\n")
+    assert found == {"released": 344, "rows_sha256": hashlib.sha256(text.encode()).hexdigest()}
+    changes = [{"id": "other"}, {"lp": LINEAR + "\n"}, {"recorded": 11.5}, {"recorded": None}]
+    others = [(replace(rows[0], **change), rows[1]) for change in changes] + [rows[::-1], rows[:1]]
+    assert len({references.rows_read(other, "b4o_feasible")["rows_sha256"] for other in (rows, *others)}) == 7
 
 
 def test_columns_are_of_equal_length_and_figures_hold_every_row():

@@ -12,7 +12,7 @@ from torch import Tensor
 from trex.model import count
 from trex.model.config import HEAVY, SPARSE, WINDOW, ConfigError, ModelConfig
 from trex.model.hf import to_hf
-from trex.model.initial import balanced_table
+from trex.model.initial import balanced_table, initialise
 from trex.model.transformer import Output, Transformer, greedy
 
 PUBLIC = {"flash": 284_332_240_471, "pro": 1_572_997_201_763}  # published checkpoints' parameters without MTP
@@ -191,6 +191,13 @@ def test_hash_routing_is_balanced(vocab: int, experts: int, chosen: int) -> None
     loads = table.flatten().bincount(minlength=experts)
     assert len(loads) == experts and loads.max() - loads.min() <= 1
     assert all(len(set(row)) == chosen for row in table.tolist())
+
+
+def test_a_parameter_without_a_rule_is_refused() -> None:
+    """A parameter that a later transformers might add; it would otherwise start at whatever the memory holds."""
+    unknown = torch.nn.ParameterDict({"shift": torch.nn.Parameter(torch.ones(3))})
+    with pytest.raises(ConfigError, match=r"no rule for the initial value of shift \(3,\)"):
+        initialise(unknown, generator(), 4)
 
 
 def test_documents_in_one_row_are_refused() -> None:

@@ -10,7 +10,7 @@ from trex.model.config import HEAVY, SPARSE, WINDOW, ModelConfig
 from trex.model.count import parameters
 from trex.model.layout import FP32_SHARDS, SHARDINGS, Layout, LayoutError, Precision
 from trex.model.published_layouts import published_layouts
-from trex.planner.memory import ASCEND_910C_DIE, GIB, MIB, static_bytes
+from trex.planner.memory import GIB, MIB, StaticBytes, ascend_910c_die, static_bytes
 
 PUBLISHED = {found.name: found for found in published_layouts()}
 GRID = [
@@ -54,6 +54,11 @@ def held_by_all(c: ModelConfig, layout: Layout) -> int:
     return split_all * layout.cp * layout.dp + whole_all * ranks + blocks * experts * expert_replicas
 
 
+def total(held: StaticBytes, layout: Layout, part: str) -> int:
+    """Sum of a field of RankBytes over all devices."""
+    return layout.world_size // layout.pp * sum(getattr(rank, part) for rank in held.ranks)
+
+
 @pytest.mark.parametrize("layout", GRID, ids=str)
 def test_unsharded_bytes_over_all_devices_are_replicas_times_the_model(layout):
     config = ModelConfig.tiny()
@@ -61,19 +66,19 @@ def test_unsharded_bytes_over_all_devices_are_replicas_times_the_model(layout):
     everywhere = held_by_all(config, layout)
     untrained = (config.num_layers - config.hash_layers + config.mtp_layers) * config.num_experts
     trained = everywhere - untrained * layout.tp * layout.cp * layout.dp  # selection biases have no gradient
-    assert found.total("dense_parameters") + found.total("expert_parameters") == everywhere
-    assert found.total("weights") == 2 * everywhere
-    assert found.total("gradients") == 4 * trained
-    assert found.total("optimizer") == 12 * trained
-    assert found.devices_per_rank * layout.pp == layout.world_size
+    parts = ("dense_parameters", "expert_parameters", "weights", "gradients", "optimizer")
+    dense, experts, *by_state = (total(found, layout, part) for part in parts)
+    assert dense + experts == everywhere
+    assert by_state == [2 * everywhere, 4 * trained, 12 * trained]
 
 
 @pytest.mark.parametrize("name", ["T-Rex Pro CPT", "T-Rex Flash CPT", "MindSpeed-LLM Flash 4K"])
 def test_unsharded_weights_of_the_released_models(name):
     """The same for real sizes; a single device holds each model exactly once."""
     found = PUBLISHED[name]
-    assert static_bytes(found.config, found.layout).total("weights") == 2 * held_by_all(found.config, found.layout)
-    assert static_bytes(found.config, Layout()).total("weights") == 2 * parameters(found.config).total_with_mtp
+    held, alone = (static_bytes(found.config, layout) for layout in (found.layout, Layout()))
+    assert total(held, found.layout, "weights") == 2 * held_by_all(found.config, found.layout)
+    assert total(alone, Layout(), "weights") == 2 * parameters(found.config).total_with_mtp
 
 
 @pytest.mark.parametrize("layout", GRID, ids=str)
@@ -137,11 +142,12 @@ def test_published_layouts_fit_a_die_and_swapping_only_moves_bytes(found):
         assert (here.optimizer, here.host_optimizer) == (0, there.optimizer)
         assert there.host_optimizer == 0
         assert (here.weights, here.gradients) == (there.weights, there.gradients)
-    assert static_bytes(found.config, found.layout).margin(ASCEND_910C_DIE) > 0
+    assert static_bytes(found.config, found.layout).margin(ascend_910c_die()) > 0
 
 
 def test_memory_of_a_die_is_that_of_the_platform_files():
-    assert (ASCEND_910C_DIE.total, ASCEND_910C_DIE.allocatable) == (64 * GIB, 62_420 * MIB)
+    die = ascend_910c_die()
+    assert (die.total, die.allocatable) == (64 * GIB, 62_420 * MIB)
 
 
 def test_trex_pro_needs_the_optimizer_swap():
@@ -152,7 +158,7 @@ def test_trex_pro_needs_the_optimizer_swap():
     found = PUBLISHED["T-Rex Pro SFT"]
     swapped = static_bytes(found.config, found.layout)
     resident = static_bytes(found.config, replace(found.layout, swap_optimizer=False))
-    assert resident.margin(ASCEND_910C_DIE) < 0 < swapped.margin(ASCEND_910C_DIE)
+    assert resident.margin(ascend_910c_die()) < 0 < swapped.margin(ascend_910c_die())
     assert [round(each.largest.device / GIB, 1) for each in (resident, swapped)] == [63.2, 29.4]
     assert {rank.rank for rank in resident.ranks if rank.device == resident.largest.device} == set(range(1, 7))
     assert swapped.largest.rank == 7

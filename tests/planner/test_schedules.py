@@ -124,18 +124,18 @@ def test_stages_per_rank_defaults_to_what_the_schedule_needs():
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (("zbv", 4, 8), "'zbv'; accepted: gpipe, 1f1b, interleaved, zb-v, dualpipe-v"),
+        (("zbv", 4, 8), "schedule = 'zbv'; accepted: gpipe, 1f1b, interleaved, zb-v, dualpipe-v"),
         (("gpipe", 0, 8), "ranks = 0; accepted"),
         (("gpipe", 4, 0), "micro_batches = 0; accepted"),
         (("gpipe", 4, 2.0), "micro_batches = 2.0; accepted"),
         (("gpipe", True, 2), "ranks = True; accepted"),
-        (("gpipe", 4, 8, 2), "gpipe: stages_per_rank = 2; accepted: 1"),
-        (("1f1b", 4, 8, 2), "1f1b: stages_per_rank = 2; accepted: 1"),
-        (("interleaved", 4, 8, 1), "stages_per_rank = 1; accepted: from 2"),
-        (("interleaved", 4, 9, 2), "micro_batches = 9 on 4 ranks; accepted: multiples of 2"),
-        (("zb-v", 4, 8, 1), "zb-v: stages_per_rank = 1; accepted: 2"),
-        (("dualpipe-v", 4, 8, 4), "dualpipe-v: stages_per_rank = 4; accepted: 2"),
-        (("dualpipe-v", 4, 7), "micro_batches = 7; accepted: from 2 * ranks = 8"),
+        (("gpipe", 4, 8, 2), "stages per rank (vpp) = 2; accepted under gpipe: 1"),
+        (("1f1b", 4, 8, 2), "stages per rank (vpp) = 2; accepted under 1f1b: 1"),
+        (("interleaved", 4, 8, 1), "stages per rank (vpp) = 1; accepted under interleaved: from 2"),
+        (("interleaved", 4, 9, 2), "micro-batches = 9 on 4 ranks; accepted under interleaved: multiples of 2"),
+        (("zb-v", 4, 8, 1), "stages per rank (vpp) = 1; accepted under zb-v: 2"),
+        (("dualpipe-v", 4, 8, 4), "stages per rank (vpp) = 4; accepted under dualpipe-v: 2"),
+        (("dualpipe-v", 4, 7), "micro-batches = 7 on 4 ranks; accepted under dualpipe-v: from 2 x ranks = 8"),
     ],
 )
 def test_what_does_not_exist_is_named_with_what_does(arguments, named):

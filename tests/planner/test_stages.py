@@ -1,11 +1,10 @@
-"""FLOPs of stages, and that schedules place stages as layouts do."""
+"""FLOPs of stages."""
 
 import pytest
 
 from trex.model.config import ModelConfig
 from trex.model.count import flops, layer_flops
 from trex.model.layout import Layout, LayoutError
-from trex.planner.schedules import placement
 from trex.planner.stages import stage_flops
 
 PUBLISHED = Layout(pp=8, vpp=2, schedule="interleaved", noop_layers=(3, 62, 63))  # of the Pro model
@@ -31,14 +30,6 @@ def test_stages_add_up_to_the_model(config, schedule):
     costs = stage_flops(config, layout, 512)
     assert len(costs) == 4
     assert sum(costs) == pytest.approx(flops(config, 512, mtp=config.mtp_layers > 0).forward, rel=1e-12)
-
-
-@pytest.mark.parametrize(("schedule", "vpp"), [("gpipe", 1), ("interleaved", 4), ("zb-v", 2), ("dualpipe-v", 2)])
-def test_schedules_place_stages_as_layouts_do(schedule, vpp):
-    config = ModelConfig.tiny(num_layers=12, compress_ratios=(0,) * 12)
-    stages = Layout(pp=3, vpp=vpp, schedule=schedule).stages(config)
-    on_rank = [tuple(stage.index for stage in stages if stage.rank == rank) for rank in range(3)]
-    assert on_rank == placement(schedule, 3, vpp)
 
 
 def test_layers_that_do_not_fill_the_stages_are_refused():

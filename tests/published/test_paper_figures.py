@@ -49,6 +49,6 @@ def test_axes_begin_at_zero_so_that_bars_are_to_scale() -> None:
 def test_text_table_marks_derived_and_missing_numbers() -> None:
     text = paper.text_table(load("mfu_ladder"), {"mfu": ".2f", "step_s": ".1f"})
     assert text.splitlines()[0].split() == ["mfu", "step", "s"]
-    assert text.splitlines()[4] == "Kernel optimization       34.22 %   26.6 s*"
+    assert text.splitlines()[4] == "Kernel optimization      34.22 %  26.6 s*"
     other = paper.text_table(load("or_scores").where(family="other")[:1], {"nl4opt": ".2f", "average": ".2f"})
     assert other.splitlines()[1].split() == ["GPT-5.4-Mini", "–", "67.83", "%"]

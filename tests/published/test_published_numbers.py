@@ -156,7 +156,9 @@ def test_counts_agree_with_decimal_rounding() -> None:
 
 
 def test_59_39_is_what_the_pipeline_gives_its_own_references() -> None:
+    """A count measured elsewhere, once: what is checked here is only that it is the count behind the printed score."""
     passed, rows = value("benchmark_sets.b4o_orgeval.own_references_passed"), value("benchmark_sets.b4o_orgeval.rows")
+    assert load("benchmark_sets")["b4o_orgeval"]["own_references_passed"].label == "measured"
     assert round(100 * passed / rows, 2) == value("or_scores.flash_trex.b4o_orgeval")
     assert [s.counts for s in scores() if s.value == 59.39] == [(int(passed),)]
 
@@ -304,20 +306,16 @@ def test_what_is_not_public_is_recorded_as_missing() -> None:
             value(path)
 
 
-# values that the facts page writes with a unit prefix
-PREFIXED = {
-    1_460_000: "1.46M",
-    1_410_000: "1.41M",
-    180_000: "180K",
-    6000: "6K",
-    10_000: "6–10K",
-    4000: "4K",
-    1600: "1.6T",
-}
+PREFIXED = {1_460_000: "1.46M", 1_410_000: "1.41M", 131_072: "128K"}  # values that the facts pages write with a prefix
+
+
+def significant_digits(number: float) -> int:
+    return len(Decimal(str(number)).normalize().as_tuple().digits)
 
 
 @with_shared
-def test_every_published_number_stands_in_the_facts_pages() -> None:
+def test_published_numbers_of_three_digits_stand_in_the_facts_pages() -> None:
+    """At least three significant digits: those with fewer, such as 8 or 0.1, stand in any long text by chance."""
     text = "".join(
         (SHARED / "facts" / f"{name}.md").read_text()
         for name in ("trex_report", "deepseek_v4", "or_data_and_eval", "ascend")
@@ -327,17 +325,16 @@ def test_every_published_number_stands_in_the_facts_pages() -> None:
     # stated gains, checked by arithmetic above; the Flash SFT script and two other figures, read at their sources
     elsewhere = {("headline", row.id) for row in load("headline") if "gain" in row.id}
     elsewhere |= {("layouts", "flash_sft"), ("article_mistakes", "other_total_as_active")}
-    unseen = [
+    written |= {number for number, form in PREFIXED.items() if re.search(rf"\b{re.escape(form)}", text)}
+    judged = [
         (name, row.id, column, number.value)
         for name in names()
         for row in load(name)
         for column, number in row.numbers.items()
-        if number.label == "published"
-        and (name, row.id) not in elsewhere
-        and abs(number.value) not in written
-        and PREFIXED.get(int(number.value), "?") not in text
+        if number.label == "published" and (name, row.id) not in elsewhere and significant_digits(number.value) >= 3
     ]
-    assert unseen == []
+    assert len(judged) > 250
+    assert [found for found in judged if abs(found[-1]) not in written] == []
 
 
 @with_shared

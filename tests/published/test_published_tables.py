@@ -92,6 +92,8 @@ def rows(*extra: dict, **over: object) -> dict:
         (rows({"id": "x", "time": {"value": 1, "units": "s"}}), "a cell has value or formula"),
         (rows({"id": "x", "time": {"value": 1, "label": "derived"}}), "a derived number has a formula or a note"),
         (rows({"id": "x", "time": {"formula": "1 + 1"}}), "a formula is derived"),
+        (rows({"id": "x", "time": {"value": 1, "label": "measured"}}), "a measured number has a note"),
+        (rows({"id": "x", "time": {"formula": "1", "label": "measured", "note": "n"}}), "a formula is derived"),
         (rows({"id": "x", "kind": 3}), "times.x.kind: 3 is not text"),
         (rows({"id": "x"}), "times.x says nothing"),
         (rows({"id": "x", "rate": {"formula": "1 / tme"}}), "no number times.x.tme"),
@@ -128,7 +130,7 @@ def test_every_committed_number_has_unit_label_and_source() -> None:
         for row in load(name):
             assert row.label in LABELS and row.source, (name, row.id)
             for column, number in row.numbers.items():
-                assert number.label in ("published", "derived"), (name, row.id, column)
+                assert number.label in ("published", "derived", "measured"), (name, row.id, column)
                 assert number.source and isinstance(number.unit, str), (name, row.id, column)
 
 

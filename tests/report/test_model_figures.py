@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from trex.labels import ResultError
 from trex.model.config import ModelConfig
 from trex.model.count import OPERATIONS, flops, parameters
 from trex.model.published_layouts import published_layouts
 from trex.model.weights import PARTS
-from trex.planner.memory import ASCEND_910C_DIE, GIB, static_bytes
+from trex.planner.memory import GIB, ascend_910c_die, static_bytes
 from trex.report import model as figures
 
 
@@ -28,6 +29,11 @@ def stacked(figure, axis: str) -> Counter:
 def test_groups_hold_every_part_and_operation_once():
     held = [name for names in figures.GROUPS.values() for name in names]
     assert sorted(held) == sorted((*PARTS, *OPERATIONS))
+
+
+def test_a_part_without_a_group_is_refused():
+    with pytest.raises(ResultError, match="'adapter' belongs to no group; parts: routed_experts"):
+        figures.grouped({"head": 1.0, "adapter": 2.0})
 
 
 def test_shares_add_up():
@@ -53,14 +59,9 @@ def test_bars_of_memory_are_the_fullest_die_and_the_host_comes_on_top():
     found = published_layouts()[0]
     held = static_bytes(found.config, found.layout)
     resident = static_bytes(found.config, replace(found.layout, swap_optimizer=False))
-    figure = figures.static_memory({"Pro": (held, resident)}, ASCEND_910C_DIE)
+    figure = figures.static_memory({"Pro": (held, resident)}, ascend_910c_die())
     assert list(stacked(figure, "y").values()) == [pytest.approx(held.largest.device / GIB)]
     assert next(t for t in figure.data if t.type == "scatter").x == (pytest.approx(resident.largest.device / GIB),)
-    by_rank = stacked(figures.static_memory_by_rank(held, ASCEND_910C_DIE), "x")
+    by_rank = stacked(figures.static_memory_by_rank(held, ascend_910c_die()), "x")
     expected = [(rank.device + rank.host_optimizer) / GIB for rank in held.ranks]
     assert list(by_rank.values()) == pytest.approx(expected)
-
-
-def test_tables_are_aligned():
-    text = figures.table(("part", "Flash"), [("a", "1,000"), ("longer", "2")])
-    assert text.split("\n") == ["part    Flash", "a       1,000", "longer      2"]

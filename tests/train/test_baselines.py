@@ -5,20 +5,17 @@ import math
 import pytest
 
 from trex.data.tokens import pack
-from trex.train.baselines import bigram_loss, unigram_entropy, unigram_loss
+from trex.train.baselines import bigram_loss, unigram_loss
 
 A, B, C = 2, 3, 4
 
 
-def test_unigram_entropy_by_hand() -> None:
-    rows = pack([[0, A, A, B, C], [0, A]], seq_len=10)  # targets A A B C A
-    expected = -(3 / 5 * math.log(3 / 5) + 2 * (1 / 5) * math.log(1 / 5))
-    assert unigram_entropy(rows, 5) == pytest.approx(expected, rel=1e-12)
-    assert unigram_entropy(pack([[0, A, A, B, C], [0, A]], seq_len=2), 5) == pytest.approx(expected, rel=1e-12)
-
-
-def test_uniform_targets_have_entropy_ln_n() -> None:
-    assert unigram_entropy(pack([list(range(9))], 20), 9) == pytest.approx(math.log(8), rel=1e-12)
+def test_rows_cut_and_padded_give_the_same_counts() -> None:
+    """Every target counts once, however long the rows: with one added, A 4/10, B and C 2/10, both others 1/10."""
+    documents, held = [[0, A, A, B, C], [0, A]], pack([[0, A, A, C]], 10)
+    expected = -(2 * math.log(4 / 10) + math.log(2 / 10)) / 3
+    for seq_len in (10, 3, 2):
+        assert unigram_loss(pack(documents, seq_len), held, 5) == pytest.approx(expected, rel=1e-12)
 
 
 def test_held_out_losses_by_hand() -> None:

@@ -11,7 +11,7 @@ from trex.train.recipes import TrainConfig, TrainError, embedded_cpt, learning_r
 def test_published_recipe() -> None:
     """The launch script of Flash CPT: 280 iterations of 128 sequences of 4,096 tokens, 3e-6 to 3e-7."""
     recipe = published_cpt()
-    assert (recipe.steps, recipe.batch_size, recipe.micro_batch, recipe.seq_len) == (280, 128, 1, 4096)
+    assert (recipe.steps, recipe.global_batch, recipe.micro_batch, recipe.seq_len) == (280, 128, 1, 4096)
     assert (recipe.peak_lr, recipe.min_lr, recipe.warmup_steps) == (3e-6, 3e-7, 10)
     assert (recipe.betas, recipe.weight_decay, recipe.clip_norm) == ((0.9, 0.999), 0.01, 1.0)
 
@@ -41,7 +41,7 @@ def test_learning_rate_is_torchs_warm_up_and_cosine(steps: int, warmup: int) -> 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("steps", 0), ("batch_size", 3), ("micro_batch", 0), ("seq_len", 0), ("peak_lr", 0.0), ("min_lr", 1.0),
+        ("steps", 0), ("global_batch", 3), ("micro_batch", 0), ("seq_len", 0), ("peak_lr", 0.0), ("min_lr", 1.0),
         ("peak_lr", float("nan")), ("min_lr", -1e-9), ("warmup_steps", 60), ("betas", (0.9, 1.0)),
         ("weight_decay", -0.1), ("clip_norm", 0.0), ("keep", 0), ("eval_every", -1),
     ],

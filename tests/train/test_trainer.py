@@ -23,7 +23,7 @@ MODEL = ModelConfig.tiny(
 )
 RECIPE = TrainConfig(
     steps=6,
-    batch_size=4,
+    global_batch=4,
     micro_batch=4,
     seq_len=140,
     peak_lr=1e-2,

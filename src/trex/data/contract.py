@@ -17,7 +17,6 @@ class Check:
 
     objective: float
     violated: tuple[str, ...]  # variables outside their domain and constraints, by name
-    binding: tuple[str, ...]  # constraints without slack
 
 
 def check(problem: Problem, values: dict[str, float]) -> Check:
@@ -36,10 +35,8 @@ def check(problem: Problem, values: dict[str, float]) -> Check:
         inside = value >= -TOLERANCE if domains[name] == "nonnegative" else value in (0, 1)
         if not inside:
             violated.append(name)
-    slacks = list(family.slacks(problem.data, values))
-    violated += [name for name, slack in slacks if slack < -TOLERANCE]
-    binding = tuple(name for name, slack in slacks if abs(slack) <= TOLERANCE)
-    return Check(family.objective(problem.data, values), tuple(violated), binding)
+    violated += [name for name, slack in family.slacks(problem.data, values) if slack < -TOLERANCE]
+    return Check(family.objective(problem.data, values), tuple(violated))
 
 
 def require(problem: Problem, objective: float, values: dict[str, float]) -> Check:

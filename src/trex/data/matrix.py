@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from trex.data.problem import DataError
 from trex.solver.model import Model
 
 
@@ -30,8 +31,11 @@ class Matrix:
         self.rows[name] = (terms, lower, upper)
 
     def model(self) -> Model:
-        """The rows in compressed sparse row form. Raises KeyError for a row over an unknown variable."""
+        """The rows in compressed sparse row form. Raises DataError for a row over an unknown variable."""
         place = {name: j for j, name in enumerate(self.columns)}
+        for row, (over, _, _) in self.rows.items():
+            if unknown := [name for name in over if name not in place]:
+                raise DataError(f"row {row!r} is over {unknown[0]!r}, which is no variable")
         cost, lower, upper, kinds = zip(*self.columns.values(), strict=True)
         terms = [row[0] for row in self.rows.values()]
         return Model(

@@ -1,6 +1,7 @@
 """Solve reference models and compare with the recorded optima; every disagreement carries its reason."""
 
 import hashlib
+import json
 import math
 import tempfile
 from collections import Counter
@@ -12,6 +13,7 @@ from typing import Any
 from trex.data import families
 from trex.data.documents import generate
 from trex.eval.benchmarks import BenchmarkError, ReferenceProblem
+from trex.published import load
 from trex.solver import lp
 from trex.solver.solve import Solution, solve, unchecked
 
@@ -31,7 +33,7 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class Check:
+class ReferenceCheck:
     """One reference model against its record. `agrees` needs status "optimal" and a value equal to the record."""
 
     id: str
@@ -64,6 +66,17 @@ def references(problems: Iterable[ReferenceProblem]) -> tuple[Reference, ...]:
     return tuple(found)
 
 
+def rows_read(rows: Sequence[Reference], benchmark: str) -> dict[str, Any]:
+    """Which rows these are, for a record: how many the benchmark has released, and one hash over all that was read.
+
+    `rows_sha256` is that of a JSON list of [id, LP text, recorded optimum or null], one per row, in order, ASCII,
+    without spaces.
+    """
+    text = json.dumps([[row.id, row.lp, row.recorded] for row in rows], separators=(",", ":"))
+    released = int(load("benchmark_sets")[benchmark]["rows"].value)
+    return {"released": released, "rows_sha256": hashlib.sha256(text.encode()).hexdigest()}
+
+
 def family_references(count: int, seed: int) -> tuple[Reference, ...]:
     """Models of generated documents, written to LP format by Pyomo; recorded is the objective in the document."""
     found = []
@@ -76,7 +89,7 @@ def family_references(count: int, seed: int) -> tuple[Reference, ...]:
     return tuple(found)
 
 
-def check_references(rows: Sequence[Reference], time_s: float = 60.0) -> tuple[Check, ...]:
+def check_references(rows: Sequence[Reference], time_s: float = 60.0) -> tuple[ReferenceCheck, ...]:
     """Solve every reference model within `time_s` seconds each; rows that share one LP text share one solve."""
     outcomes: dict[str, tuple[str, str, Solution | None, float | None]] = {}
     checks = []
@@ -93,11 +106,11 @@ def check_references(rows: Sequence[Reference], time_s: float = 60.0) -> tuple[C
             agrees = math.isclose(objective, row.recorded, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
             reason = "" if agrees else DIFFERS
         seconds = solution.seconds if solution else 0.0
-        checks.append(Check(row.id, key, row.recorded, objective, status, agrees, reason, claimed, seconds))
+        checks.append(ReferenceCheck(row.id, key, row.recorded, objective, status, agrees, reason, claimed, seconds))
     return tuple(checks)
 
 
-def summary(checks: Sequence[Check]) -> dict[str, Any]:
+def summary(checks: Sequence[ReferenceCheck]) -> dict[str, Any]:
     """Counts of rows and of distinct models: rows come in pairs of texts for one model, so `models` is the sample size.
 
     `claims_equal` counts rows without a believed optimum where what HiGHS alone claims equals the record.
@@ -114,13 +127,13 @@ def summary(checks: Sequence[Check]) -> dict[str, Any]:
             if c.claimed is not None and c.recorded is not None
         ),
         "largest_relative_difference": max((c.difference for c in checks if c.difference is not None), default=None),
-        "solve_seconds": sum({check.model: check.seconds for check in checks}.values()),
+        "timings": {"solve_seconds": sum({check.model: check.seconds for check in checks}.values())},
     }
 
 
-def table(checks: Sequence[Check]) -> dict[str, list[Any]]:
-    """The checks as columns, for `trex.results.record(series=…)`."""
-    names = ("id", "model", "recorded", "objective", "status", "agrees", "reason", "claimed", "difference", "seconds")
+def table(checks: Sequence[ReferenceCheck]) -> dict[str, list[Any]]:
+    """The checks as columns, for `trex.results.record(series=…)`; without the seconds, which no two runs share."""
+    names = ("id", "model", "recorded", "objective", "status", "agrees", "reason", "claimed", "difference")
     return {name: [getattr(check, name) for check in checks] for name in names}
 
 

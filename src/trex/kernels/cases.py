@@ -44,7 +44,7 @@ class Case:
         return {"forward": forward, "backward": backward, "forward+backward": forward + backward}[self.direction]
 
     def inputs(self, seed: int = 0) -> dict[str, Tensor]:
-        """Random inputs by name, and `g`, the gradient of the output. Clamps bind: about one in five lies beyond."""
+        """Random inputs by name, and `g`, the gradient of the output. Clamps bind: about one in six lies beyond."""
         generator = torch.Generator().manual_seed(seed)
 
         def matrix(scale: float) -> Tensor:

@@ -8,6 +8,8 @@ selection biases 0; the mHC gates .01 (the mHC paper, arXiv 2512.24880); hash ro
 import torch
 from torch import Tensor, nn
 
+from trex.model.config import ConfigError
+
 STD = 0.02
 HC_GATE = 0.01
 ZERO = ("sinks", "position_bias", "base", "hc_base", "e_score_correction_bias")
@@ -18,7 +20,7 @@ GATES = ("scale", "hc_scale")
 def initialise(model: nn.Module, generator: torch.Generator, num_experts: int) -> None:
     """Set every parameter and persistent buffer of `model` (transformers' names) in place, in the order of their names.
 
-    generator: a CPU generator, the only source of randomness. Raises KeyError for a name that has no rule.
+    generator: a CPU generator, the only source of randomness. Raises ConfigError for a name that has no rule.
     """
     for name, tensor in sorted(model.state_dict().items()):
         last = name.rsplit(".", 1)[-1]
@@ -34,7 +36,7 @@ def initialise(model: nn.Module, generator: torch.Generator, num_experts: int) -
         elif tensor.dim() >= 2:
             tensor.copy_(STD * torch.randn(tensor.shape, generator=generator))
         else:
-            raise KeyError(f"no rule for the initial value of {name} {tuple(tensor.shape)}")
+            raise ConfigError(f"no rule for the initial value of {name} {tuple(tensor.shape)}")
 
 
 def balanced_table(vocab_size: int, num_experts: int, experts_per_token: int, generator: torch.Generator) -> Tensor:

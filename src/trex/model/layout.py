@@ -22,6 +22,36 @@ class LayoutError(ValueError):
     """A layout that cannot run."""
 
 
+def schedule_problem(name: str, ranks: int, stages_per_rank: int, micro_batches: int | None) -> str | None:
+    """What keeps a pipeline schedule from existing for these sizes, and what is accepted; None where it exists.
+
+    Takes integers from 1. micro_batches: per step and replica; None where it is not known, and nothing asked of it.
+    """
+    if name not in SCHEDULES:
+        return f"schedule = {name!r}; accepted: {', '.join(SCHEDULES)}"
+    stages = f"stages per rank (vpp) = {stages_per_rank}; accepted under {name}:"
+    if name in ("gpipe", "1f1b") and stages_per_rank != 1:
+        return f"{stages} 1; more needs interleaved, {' or '.join(V_SHAPED)}"
+    if name in V_SHAPED and stages_per_rank != 2:
+        return f"{stages} 2 (placed as a V)"
+    if name == "interleaved" and stages_per_rank < 2:
+        return f"{stages} from 2 (one is 1f1b)"
+    if micro_batches is None:
+        return None
+    counted = f"micro-batches = {micro_batches} on {ranks} ranks; accepted under {name}:"
+    rounds = max(1, micro_batches // ranks)
+    if name == "interleaved" and micro_batches % rounds:
+        return f"{counted} multiples of {rounds}, the number of rounds micro-batches // ranks"
+    if name == "dualpipe-v" and micro_batches < 2 * ranks:
+        return f"{counted} from 2 x ranks = {2 * ranks}"
+    return None
+
+
+def rank_of_stage(name: str, ranks: int, stage: int) -> int:
+    """Pipeline rank of a virtual stage: s mod p, or, for the V-shaped, s going up and 2p - 1 - s coming back."""
+    return 2 * ranks - 1 - stage if name in V_SHAPED and stage >= ranks else stage % ranks
+
+
 @dataclass(frozen=True)
 class Precision:
     """Bytes per trained parameter. Defaults: BF16 training with FP32 accumulation, as Megatron-LM does it."""
@@ -76,7 +106,7 @@ class Layout:
     def __post_init__(self) -> None:
         for field in DIMENSIONS:
             self._require(field, _is_count(getattr(self, field)), "integers from 1")
-        for field, accepted in (("sharding", SHARDINGS), ("schedule", SCHEDULES), ("recompute", RECOMPUTES)):
+        for field, accepted in (("sharding", SHARDINGS), ("recompute", RECOMPUTES)):
             self._require(field, getattr(self, field) in accepted, ", ".join(accepted))
         for field in ("sequence_parallel", "swap_optimizer"):
             self._require(field, isinstance(getattr(self, field), bool), "True, False")
@@ -109,16 +139,12 @@ class Layout:
         return self.global_batch // (self.micro_batch * self.dp)
 
     def stages(self, config: ModelConfig) -> tuple[Stage, ...]:
-        """Virtual stages in the order of the model. Raises LayoutError where the layers do not fill them.
-
-        Stage s lives on rank s mod pp, or, for the V-shaped schedules, on s going up and 2 pp - 1 - s coming back.
-        """
-        number, last = self.pp * self.vpp, self.pp * self.vpp - 1
+        """Virtual stages in the order of the model. Raises LayoutError where the layers do not fill them."""
+        last = self.pp * self.vpp - 1
         layers = iter(self._positions(config))
         found = []
         for index, size in enumerate(self._sizes(config)):
-            back = self.schedule in V_SHAPED and index >= self.pp
-            rank = number - 1 - index if back else index % self.pp
+            rank = rank_of_stage(self.schedule, self.pp, index)
             mine = tuple(layer for layer in (next(layers) for _ in range(size)) if layer is not None)
             if not mine:
                 raise LayoutError(f"virtual stage {index} holds no layer; accepted: at least one that is no no-op")
@@ -169,23 +195,11 @@ class Layout:
             self._require("stage_layers", len(self.stage_layers) == number, f"pp x vpp = {number} stages")
 
     def _check_schedule(self) -> None:
-        name, pp, vpp = self.schedule, self.pp, self.vpp
-        if name in ("gpipe", "1f1b"):
-            self._require("vpp", vpp == 1, f"1 under {name}; more needs interleaved, {' or '.join(V_SHAPED)}")
-            return
-        self._require("schedule", pp > 1, "gpipe, 1f1b where pp = 1")
-        if name in V_SHAPED:
-            self._require("vpp", vpp == 2, f"2 under {name}")
-        else:
-            self._require("vpp", vpp >= 2, "from 2 under interleaved")
-        if self.global_batch is None:
-            return
-        count = self.micro_batches
-        rounds = max(1, count // pp)
-        if name == "interleaved" and count % rounds:
-            raise LayoutError(f"micro-batches = {count}; accepted under interleaved, pp = {pp}: multiples of {rounds}")
-        if name == "dualpipe-v" and count < 2 * pp:
-            raise LayoutError(f"micro-batches = {count}; accepted under dualpipe-v: from 2 x pp = {2 * pp}")
+        count = None if self.global_batch is None else self.micro_batches
+        problem = schedule_problem(self.schedule, self.pp, self.vpp, count)
+        if problem is not None:
+            raise LayoutError(problem)
+        self._require("schedule", self.pp > 1 or self.schedule in ("gpipe", "1f1b"), "gpipe, 1f1b where pp = 1")
 
     def _sizes(self, config: ModelConfig) -> tuple[int, ...]:
         """Positions per virtual stage."""

@@ -14,7 +14,6 @@ PARTS = (
     "embedding", "query", "key_value", "output", "sinks", "compressor", "indexer", "hyper_connections", "router",
     "routed_experts", "shared_experts", "norms", "mtp_projections", "head",
 )  # fmt: skip
-ATTENTION = ("query", "key_value", "output", "sinks", "compressor", "indexer")  # the parts of attention
 
 
 @dataclass(frozen=True)

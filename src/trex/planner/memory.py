@@ -1,9 +1,11 @@
 """Static memory per device: the weights, gradients and optimizer states that live through a whole step.
 
+Modelled: the layouts are published, the bytes per parameter are not; they are those of `Layout.precision`, the engines'
+defaults, for every parameter, also for those that some engines keep in FP32 (norms, position biases, hyper-connections:
+half a percent of the dense parameters of Flash).
+
 Activations, communication buffers, blocks gathered by FSDP, the slice of a swapped optimizer that is on the device
-while it is updated, and the allocator's own losses come on top. Every parameter is counted at the bytes of
-`Layout.precision`, also those that some engines keep in FP32 (norms, position biases, hyper-connections: half a percent
-of the dense parameters of Flash).
+while it is updated, and the allocator's own losses come on top.
 """
 
 from collections.abc import Iterator
@@ -28,12 +30,10 @@ class DeviceMemory:
     source: str
 
 
-def _ascend_910c_die() -> DeviceMemory:
+def ascend_910c_die() -> DeviceMemory:
+    """One of the two dies of an Ascend 910C, by the published platform files."""
     total, allocatable = (load("hardware")[row]["value"] for row in ("hbm_die", "hbm_allocatable"))
     return DeviceMemory("Ascend 910C die", int(total.value) * GIB, int(allocatable.value) * MIB, total.source)
-
-
-ASCEND_910C_DIE = _ascend_910c_die()
 
 
 @dataclass(frozen=True)
@@ -59,16 +59,11 @@ class StaticBytes:
     """Static memory of every pipeline rank; the devices of one rank, tp x cp x dp of them, hold equally much."""
 
     ranks: tuple[RankBytes, ...]
-    devices_per_rank: int
 
     @property
     def largest(self) -> RankBytes:
         """The pipeline rank whose devices hold most."""
         return max(self.ranks, key=lambda rank: rank.device)
-
-    def total(self, part: str) -> int:
-        """Sum of a field of RankBytes over all devices."""
-        return self.devices_per_rank * sum(getattr(rank, part) for rank in self.ranks)
 
     def margin(self, device: DeviceMemory) -> int:
         """Bytes left for everything else on the fullest device; negative where the static memory alone does not fit."""
@@ -85,8 +80,7 @@ def static_bytes(config: ModelConfig, layout: Layout) -> StaticBytes:
     """
     layout.check(config)
     stages = layout.stages(config)
-    ranks = tuple(_rank_bytes(config, layout, rank, stages) for rank in range(layout.pp))
-    return StaticBytes(ranks, layout.tp * layout.cp * layout.dp)
+    return StaticBytes(tuple(_rank_bytes(config, layout, rank, stages) for rank in range(layout.pp)))
 
 
 def stage_weights(config: ModelConfig, stage: Stage) -> Iterator[Weight]:

@@ -14,7 +14,7 @@ dualpipe-v   the same V; F of one stage and BW of the other in one overlapped pa
 from collections import Counter, deque
 from dataclasses import dataclass
 
-from trex.model.layout import SCHEDULES, V_SHAPED
+from trex.model.layout import rank_of_stage, schedule_problem
 
 
 class ScheduleError(ValueError):
@@ -97,35 +97,19 @@ def schedule(name: str, ranks: int, micro_batches: int, stages_per_rank: int | N
 
 def placement(name: str, ranks: int, stages_per_rank: int) -> list[tuple[int, ...]]:
     """Stages of every rank: r, r + p, r + 2p, …; for the V-shaped schedules r and 2p - 1 - r."""
-    if name in V_SHAPED:
-        return [(rank, 2 * ranks - 1 - rank) for rank in range(ranks)]
-    return [tuple(range(rank, ranks * stages_per_rank, ranks)) for rank in range(ranks)]
+    stages = range(ranks * stages_per_rank)
+    return [tuple(s for s in stages if rank_of_stage(name, ranks, s) == rank) for rank in range(ranks)]
 
 
 def checked(name: str, ranks: int, micro_batches: int, stages_per_rank: int | None) -> int:
     """Stages per rank. Raises ScheduleError for a schedule that does not exist, as `schedule` does."""
-    if name not in SCHEDULES:
-        raise ScheduleError(f"schedule {name!r}; accepted: {', '.join(SCHEDULES)}")
-    single = name in ("gpipe", "1f1b")
-    stages = (1 if single else 2) if stages_per_rank is None else stages_per_rank
+    stages = (1 if name in ("gpipe", "1f1b") else 2) if stages_per_rank is None else stages_per_rank
     for what, value in (("ranks", ranks), ("micro_batches", micro_batches), ("stages_per_rank", stages)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ScheduleError(f"{what} = {value!r}; accepted: integers from 1")
-    if single and stages != 1:
-        raise ScheduleError(f"{name}: stages_per_rank = {stages}; accepted: 1")
-    if name in V_SHAPED and stages != 2:
-        raise ScheduleError(f"{name}: stages_per_rank = {stages}; accepted: 2 (placed as a V)")
-    if name == "interleaved":
-        if stages < 2:
-            raise ScheduleError(f"interleaved: stages_per_rank = {stages}; accepted: from 2 (one is 1f1b)")
-        rounds = max(1, micro_batches // ranks)
-        if micro_batches % rounds:
-            raise ScheduleError(
-                f"interleaved: micro_batches = {micro_batches} on {ranks} ranks; accepted: multiples of {rounds}, the "
-                "number of rounds micro_batches // ranks"
-            )
-    if name == "dualpipe-v" and micro_batches < 2 * ranks:
-        raise ScheduleError(f"dualpipe-v: micro_batches = {micro_batches}; accepted: from 2 * ranks = {2 * ranks}")
+    problem = schedule_problem(name, ranks, stages, micro_batches)
+    if problem is not None:
+        raise ScheduleError(problem)
     return stages
 
 

@@ -32,7 +32,9 @@ class PublishedError(ValueError):
 
 @dataclass(frozen=True)
 class Number:
-    """One number: `label` is published, or derived with the `formula` or, in `note`, the way it was computed."""
+    """One number. `label` is published; derived, with the `formula` or, in `note`, the way it was computed; or
+    measured, with a `note` on where and how, for what was run once outside this repository.
+    """
 
     value: float
     unit: str
@@ -163,6 +165,8 @@ class _Reader:
         label = _label(fields.get("label"), where)
         if (label == "derived") != bool(formula) and not (label == "derived" and fields.get("note")):
             raise PublishedError(f"{where}: a formula is derived, and a derived number has a formula or a note on how")
+        if label == "measured" and not fields.get("note"):
+            raise PublishedError(f"{where}: a measured number has a note on where and how")
         source, second_hand = self.cite(fields, where)
         unit = fields.get("unit")
         if not isinstance(unit, str):

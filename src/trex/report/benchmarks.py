@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from trex.eval.references import RELATIVE, Check
+from trex.eval.references import RELATIVE, ReferenceCheck
 from trex.report.figures import COLOURS
 
 AGREES = "optimum equal to the record"
 SMALLEST = 1e-17  # where an exact equality is drawn on a logarithmic axis
 
 
-def outcomes(checks: Sequence[Check]) -> go.Figure:
+def outcomes(checks: Sequence[ReferenceCheck]) -> go.Figure:
     """Bars: rows that agree, then rows that do not by reason; the number of distinct models beside each."""
     groups = {AGREES: [check for check in checks if check.agrees]}
     for reason, _ in Counter(check.reason for check in checks if not check.agrees).most_common():
@@ -36,7 +36,7 @@ def outcomes(checks: Sequence[Check]) -> go.Figure:
     return figure
 
 
-def differences(checks: Sequence[Check]) -> go.Figure:
+def differences(checks: Sequence[ReferenceCheck]) -> go.Figure:
     """Points: relative difference from the record against the seconds of the solve, both logarithmic, one per model."""
     solved = list({check.model: check for check in checks if check.difference is not None}.values())
     figure = go.Figure(

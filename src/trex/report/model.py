@@ -1,4 +1,4 @@
-"""Figures and tables of the model: its parameters and FLOPs by part, and what a device must hold of it."""
+"""Figures of the model: its parameters and FLOPs by part, and what a device must hold of it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -7,6 +7,7 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from trex.labels import ResultError
 from trex.model.count import Flops, Parameters
 from trex.model.published_layouts import PublishedLayout
 from trex.planner.memory import GIB, DeviceMemory, StaticBytes, static_bytes
@@ -29,22 +30,14 @@ STATES = {"weights": COLOURS[0], "gradients": COLOURS[2], "optimizer": COLOURS[1
 
 
 def grouped(parts: Mapping[str, float]) -> dict[str, float]:
-    """Sums by group of the figures, empty groups left out. Raises KeyError for a part that no group has."""
+    """Sums by group of the figures, empty groups left out. Raises ResultError for a part that no group has."""
     group_of = {part: group for group, names in GROUPS.items() for part in names}
     sums = dict.fromkeys(GROUPS, 0.0)
     for part, value in parts.items():
+        if part not in group_of:
+            raise ResultError(f"part {part!r} belongs to no group; parts: {', '.join(group_of)}")
         sums[group_of[part]] += value
     return {group: value for group, value in sums.items() if value}
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Plain text, first column to the left, the others to the right."""
-    lines = [tuple(header), *map(tuple, rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join([line[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True))])
-        for line in lines
-    )
 
 
 def parameter_values(counted: Parameters) -> dict[str, Any]:

@@ -1,12 +1,13 @@
 """The paper's tables as text and its two headline figures, redrawn to scale, from the published numbers."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from trex.published import Row, Table
 from trex.report.figures import COLOURS, styled
+from trex.report.text import align
 
 PALE, BLUE, ORANGE, GREY = "#b9cbdc", COLOURS[0], COLOURS[1], "#9aa5b1"
 BENCHMARKS = {
@@ -32,16 +33,6 @@ def text_table(rows: Iterable[Row], columns: Mapping[str, str]) -> str:
             value = f"{number.value:{form}} {number.unit}".rstrip() if number else "–" if column in row.missing else ""
             cells[-1].append(value + mark)
     return align(cells)
-
-
-def align(cells: Sequence[Sequence[str]]) -> str:
-    """Rows of texts as aligned lines, the first column to the left, the others to the right."""
-    widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
-    lines = (
-        "   ".join([first.ljust(widths[0]), *(text.rjust(w) for text, w in zip(rest, widths[1:], strict=True))])
-        for first, *rest in cells
-    )
-    return "\n".join(line.rstrip() for line in lines)
 
 
 def mfu_ladder(ladder: Table) -> go.Figure:

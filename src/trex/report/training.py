@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 import plotly.graph_objects as go
 
 from trex.report.figures import COLOURS
+from trex.report.text import align
 from trex.train.recipes import TrainConfig
 
 RECIPE_ROWS = {
-    "optimizer steps": "steps", "sequences per step": "batch_size", "positions per sequence": "seq_len",
+    "optimizer steps": "steps", "sequences per step": "global_batch", "positions per sequence": "seq_len",
     "peak learning rate": "peak_lr", "least learning rate": "min_lr", "warm-up steps": "warmup_steps",
     "AdamW betas": "betas", "weight decay": "weight_decay", "gradient clipping (global norm)": "clip_norm",
 }  # fmt: skip
@@ -66,12 +67,8 @@ def recipe_table(recipes: Mapping[str, TrainConfig]) -> str:
     """Recipes side by side as text, one constant per line, and last the most tokens that they can train on."""
     rows = [["", *recipes]]
     rows += [[text, *(_plain(getattr(r, name)) for r in recipes.values())] for text, name in RECIPE_ROWS.items()]
-    rows += [["tokens at most", *(f"{r.steps * r.batch_size * r.seq_len:,}" for r in recipes.values())]]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return "\n".join(
-        f"{row[0]:<{widths[0]}}" + "".join(f"  {c:>{w}}" for c, w in zip(row[1:], widths[1:], strict=True))
-        for row in rows
-    )
+    rows += [["tokens at most", *(f"{r.steps * r.global_batch * r.seq_len:,}" for r in recipes.values())]]
+    return align(rows)
 
 
 def _plain(value: object) -> str:

@@ -74,11 +74,6 @@ class Model:
         """Indices of the integer variables."""
         return np.flatnonzero(np.array([kind == "integer" for kind in self.kinds], dtype=bool))
 
-    @property
-    def entries(self) -> int:
-        """Non-zero entries of the rows."""
-        return len(self.value)
-
     def objective(self, point: NDArray[np.float64]) -> float:
         """Objective at a point [variables], summed without rounding of intermediate sums."""
         linear = [c * x for c, x in zip(self.cost.tolist(), point.tolist(), strict=True)]

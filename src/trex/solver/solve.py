@@ -23,6 +23,7 @@ STATUSES = ("optimal", "infeasible", "unbounded", "infeasible_or_unbounded", "ti
 TOLERANCE = 1e-6  # of bounds, sides of rows and integrality, relative where the number compared with is above 1
 ROUNDING = 1e-12  # of a row's largest term: what HiGHS' own sums may be off by
 CURVATURE = 1e-10  # eigenvalue of the wrong sign, relative to the largest, that is taken for rounding
+LARGEST = 1e100  # of an entry of the scaled quadratic matrix
 
 
 @dataclass(frozen=True)
@@ -73,16 +74,26 @@ def solve_pyomo(model: Any, time_s: float = 60.0) -> Solution:
 
 
 def curvature(model: Model) -> float:
-    """Smallest eigenvalue of the objective's matrix over its largest, signs turned for a maximum: >= 0 is convex."""
-    if not model.quadratic:
+    """Smallest eigenvalue over largest (in size) of the objective's matrix, scaled to a unit diagonal: >= 0 is convex.
+
+    Signs are turned for a maximum. Scaling, x[i] -> x[i] / sqrt(d[i]), keeps the signs of the eigenvalues (Sylvester)
+    and makes them comparable: in the matrix as it stands one large square hides any curvature elsewhere. -1 where the
+    diagonal alone decides: a negative entry, or a zero beside another entry that is not.
+    """
+    terms = {pair: c if model.sense == "min" else -c for pair, c in model.quadratic.items() if c}
+    diagonal = {i: c for (i, j), c in terms.items() if i == j}
+    if any(diagonal.get(position, 0.0) <= 0 for pair in terms for position in pair):
+        return -1.0
+    if not terms:
         return 0.0
-    used = sorted({position for pair in model.quadratic for position in pair})
-    place = {position: k for k, position in enumerate(used)}
-    matrix = np.zeros((len(used), len(used)))
-    for (i, j), c in model.quadratic.items():
-        matrix[place[i], place[j]] += c
-        matrix[place[j], place[i]] += c
-    eigenvalues = np.linalg.eigvalsh(matrix if model.sense == "min" else -matrix)
+    place = {position: k for k, position in enumerate(diagonal)}
+    matrix = np.eye(len(place))
+    for (i, j), c in terms.items():
+        if i != j:
+            entry = c / 2 / math.sqrt(diagonal[i]) / math.sqrt(diagonal[j])
+            # above 1 it is negative curvature already: the limit only keeps the arithmetic finite
+            matrix[place[i], place[j]] = matrix[place[j], place[i]] = max(-LARGEST, min(entry, LARGEST))
+    eigenvalues = np.linalg.eigvalsh(matrix)
     return float(eigenvalues[0] / np.abs(eigenvalues).max())
 
 

@@ -6,12 +6,6 @@ from torch import Tensor
 from trex.data.tokens import Rows
 
 
-def unigram_entropy(rows: Rows, vocab_size: int) -> float:
-    """Entropy of the targets' frequencies: the least loss, on `rows` themselves, of a model without context."""
-    counts = _pairs(rows)[1].bincount(minlength=vocab_size).double()
-    return float(torch.special.entr(counts / counts.sum()).sum())
-
-
 def unigram_loss(rows: Rows, held_out: Rows, vocab_size: int) -> float:
     """Held-out loss of the frequencies of `rows`, each count raised by one."""
     return float(-_unigram(rows, vocab_size).log()[_pairs(held_out)[1]].mean())

@@ -18,8 +18,8 @@ class TrainConfig:
     """One run. Raises TrainError, naming field and value, for a recipe that cannot run."""
 
     steps: int  # optimizer steps
-    batch_size: int  # rows per step
-    micro_batch: int  # rows per forward pass; a divisor of batch_size
+    global_batch: int  # rows per step
+    micro_batch: int  # rows per forward pass; a divisor of global_batch
     seq_len: int  # positions per row
     peak_lr: float
     min_lr: float
@@ -34,13 +34,13 @@ class TrainConfig:
     seed: int = 0  # of the order of rows
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch_size", "micro_batch", "seq_len", "keep"):
+        for name in ("steps", "global_batch", "micro_batch", "seq_len", "keep"):
             self._require(name, getattr(self, name) >= 1, "from 1")
         for name in ("eval_every", "save_every", "warmup_steps", "seed"):
             self._require(name, getattr(self, name) >= 0, "from 0")
         for name in ("peak_lr", "eps", "clip_norm"):
             self._require(name, 0 < getattr(self, name) < math.inf, "above 0")
-        self._require("batch_size", self.batch_size % self.micro_batch == 0, f"multiples of {self.micro_batch}")
+        self._require("global_batch", self.global_batch % self.micro_batch == 0, f"multiples of {self.micro_batch}")
         self._require("warmup_steps", self.warmup_steps < self.steps, f"below steps = {self.steps}")
         self._require("min_lr", 0 <= self.min_lr <= self.peak_lr, f"0 to peak_lr = {self.peak_lr}")
         self._require("weight_decay", 0 <= self.weight_decay < math.inf, "from 0")
@@ -70,7 +70,7 @@ def published_cpt() -> TrainConfig:
     layout, optimizer = load("layouts")["flash_cpt"], load("optimizer")
     return TrainConfig(
         steps=int(layout["iterations"].value),
-        batch_size=int(layout["global_batch"].value),
+        global_batch=int(layout["global_batch"].value),
         micro_batch=int(layout["micro_batch"].value),
         seq_len=int(layout["sequence"].value),
         peak_lr=layout["learning_rate"].value,
@@ -89,6 +89,6 @@ def embedded_cpt(seed: int = 0) -> TrainConfig:
     Betas, decay, clipping, warm-up and the ratio of peak to minimum are the published ones.
     """
     return TrainConfig(
-        steps=60, batch_size=4, micro_batch=4, seq_len=256, peak_lr=1e-2, min_lr=1e-3, warmup_steps=10, eval_every=20,
+        steps=60, global_batch=4, micro_batch=4, seq_len=256, peak_lr=1e-2, min_lr=1e-3, warmup_steps=10, eval_every=20,
         seed=seed,
     )  # fmt: skip

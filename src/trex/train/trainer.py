@@ -103,8 +103,8 @@ def evaluate(model: Transformer, rows: Rows, micro_batch: int) -> float:
 
 
 def row_order(count: int, config: TrainConfig, step: int) -> Tensor:
-    """Rows of a step, [batch_size]: consecutive pieces of one endless sequence of permutations, one per pass."""
-    places = torch.arange((step - 1) * config.batch_size, step * config.batch_size)
+    """Rows of a step, [global_batch]: consecutive pieces of one endless sequence of permutations, one per pass."""
+    places = torch.arange((step - 1) * config.global_batch, step * config.global_batch)
     chosen = []
     for epoch in (places // count).unique().tolist():
         generator = torch.Generator().manual_seed(config.seed * 1_000_003 + epoch)
