@@ -81,7 +81,12 @@ def test_a_failure_is_named_and_the_rest_still_runs_and_a_second_run_reuses(chap
     changed, same = publish(third.folder, results)
     assert (changed.kind, changed.values, same.kind) == ("changed", ("n: 4 → 5",), "same")
     page = (results / "02_b" / "drawn.html").read_text()
-    assert "cdn.plot.ly" in page and "../plotly.min.js" not in page and not list(results.rglob("*.js"))
+    assert (
+        "cdn.plot.ly" in page
+        and "drawn.png" in page
+        and "../plotly.min.js" not in page
+        and not list(results.rglob("*.js"))
+    )
     assert find_run("latest", runs) == third.folder.resolve()
 
 

@@ -99,7 +99,9 @@ def _published(name: str, folder: Path) -> bytes:
     data = (folder / name).read_bytes()
     if name.endswith(".html"):
         url = f"https://cdn.plot.ly/plotly-{get_plotlyjs_version()}.min.js"
-        data = data.replace(f'src="../{SCRIPT}"'.encode(), f'src="{url}"'.encode())
+        image = f"<img src=&quot;{Path(name).stem}.png&quot;>"  # what a reader without network sees
+        tag = f"""src="{url}" onerror="document.body.insertAdjacentHTML('afterbegin', '{image}')\""""
+        data = data.replace(f'src="../{SCRIPT}"'.encode(), tag.encode())
     return data
 
 

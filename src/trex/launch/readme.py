@@ -112,8 +112,8 @@ def lines() -> tuple[Line, ...]:
         Line("generated problems whose optimum a second formulation confirms", "04_data", "or_families",
              lambda v: f"{v['confirmed_by_second_formulation']} of {v['documents']}"),
         Line("held-out loss of the tiny model, before → after CPT (unigram; bigram frequencies)", "05_cpt_sft", "cpt",
-             lambda v: f"{v['held_out_before']:.2f} → {v['held_out_after']:.2f} nats "
-                       f"({v['unigram_held_out']:.2f}; {v['bigram_held_out']:.2f})"),
+             lambda v: f"{v['parameters']:,} parameters, {v['tokens']:,} tokens: {v['held_out_before']:.2f} → "
+                       f"{v['held_out_after']:.2f} nats ({v['unigram_held_out']:.2f}; {v['bigram_held_out']:.2f})"),
         Line("B4O-Feasible: recorded optima found again with HiGHS", "06_eval", "benchmarks",
              lambda v: f"{v['agree']} of {v['rows']} rows at hand, {v['models_agree']} of {v['models']} models; "
                        f"not these: {_reasons(v['disagree_by_reason'])}",
