@@ -1,5 +1,6 @@
 """Run, publish and refresh the notebooks of the T-Rex reproduction."""
 
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ import tyro
 from tyro.extras import SubcommandApp
 
 app = SubcommandApp()
+SHOWN = 12  # changed values of one record that `trex publish` lists
 MANY = ("--chapter", "--set")  # options that take several values
 
 
@@ -61,7 +63,9 @@ def publish(run: tyro.conf.Positional[str] = "latest", dry_run: bool = False) ->
     folder = work.find_run(run)
     changes = work.publish(folder, dry_run=dry_run)
     for change in changes:
-        print(f"{change.kind:>8}  {change.chapter}/{change.name}", *change.values, sep="\n            ")
+        shown, more = change.values[:SHOWN], len(change.values[SHOWN:])
+        rest = [f"and {more} more"] if more else []
+        print(f"{change.kind:>8}  {change.chapter}/{change.name}", *shown, *rest, sep="\n            ")
     if any(record.provenance["dirty"] for record in work.records(folder)):
         print("trex: this run was made with uncommitted changes; its records say so", file=sys.stderr)
     if not dry_run and readme.update():
@@ -119,6 +123,9 @@ def main() -> int:
     except (NotebookError, ProfileError, ResultError, FileNotFoundError) as error:
         print(f"trex: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # the reader of our output, `head` say, has left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except KeyboardInterrupt:
         print("trex: interrupted; finished notebooks are kept and will not run again", file=sys.stderr)
         return 130

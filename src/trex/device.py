@@ -53,8 +53,10 @@ class Device:
 
     def describe(self) -> str:
         """Kind, name and, for the CPU, threads: what a provenance block records."""
-        threads = f", {torch.get_num_threads()} threads" if self.kind == "cpu" else ""
-        return f"{self.kind}: {self.name}{threads}"
+        if self.kind != "cpu":
+            return f"{self.kind}: {self.name}"
+        threads = torch.get_num_threads()
+        return f"{self.kind}: {self.name}, {threads} thread{'s' if threads > 1 else ''}"
 
     def synchronize(self) -> None:
         """Wait for the work queued on the device; nothing to wait for on the CPU."""

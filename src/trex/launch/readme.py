@@ -73,7 +73,7 @@ def results_table(results: Path) -> str:
         record = load(line.chapter, line.record, results)
         command = line.command or f"trex reproduce --chapter {line.chapter.split('_')[0]}"
         rows.append(f"| {line.claim} | {line.reported} | {line.value(record.values)} | {record.label} | `{command}` |")
-    return "\n".join([*rows, "", f"Measured on: {', '.join(sorted(_devices(results)))}."])
+    return "\n".join([*rows, "", f"Measured on: {'; '.join(sorted(_devices(results)))}."])
 
 
 def notebook_table(results: Path) -> str:
