@@ -3,15 +3,13 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 
-# The CPU build of torch: from the folders in PIP_FIND_LINKS where one holds it, else from torch's CPU index.
-# Overridable for GPUs: UV_TORCH_BACKEND=auto make env
+# The CPU build of torch: from the folders in PIP_FIND_LINKS where they hold one that fits, else from torch's CPU index.
+# For GPUs: UV_TORCH_BACKEND=auto make env
 empty :=
 comma := ,
-links := $(strip $(PIP_FIND_LINKS))
-export UV_FIND_LINKS ?= $(subst $(empty) $(empty),$(comma),$(links))
-ifeq ($(wildcard $(addsuffix /torch-*.whl,$(links))),)
-export UV_TORCH_BACKEND ?= cpu
-endif
+export UV_FIND_LINKS ?= $(subst $(empty) $(empty),$(comma),$(strip $(PIP_FIND_LINKS)))
+TORCH := $(shell sed -n 's/^ *"\(torch>=[^"]*\)",$$/\1/p' pyproject.toml)
+INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 
 .PHONY: env reproduce test test-ascend lint notebooks clean
 
@@ -21,7 +19,8 @@ env: $(VENV)/.ready
 $(VENV)/.ready: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv --without-pip $(VENV)
 	$(PYTHON) -m pip --quiet --python $(BIN)/python install uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python -e '.[dev]'
+	if [ -z "$$UV_TORCH_BACKEND" ] && ! $(INSTALL) --no-index --no-deps '$(TORCH)' 2>/dev/null; then \
+	  export UV_TORCH_BACKEND=cpu; fi; $(INSTALL) -e '.[dev]'
 	touch $@
 
 reproduce: env

@@ -36,6 +36,7 @@ ARROWS = {
     "launch": BASE | {"report.figures"},
     "report": MODEL | {"checkpoint", "planner", "solver", "data", "eval", "train", "report.figures"},
     "cli": {"labels", "launch"},
+    "__main__": {"cli"},
 }
 DEVICE_APIS = ("cuda", "npu", "accelerator", "xpu", "mps")
 MACHINE = re.compile(

@@ -41,7 +41,7 @@ def test_measurement_summarises_samples() -> None:
 
 def test_cpu_is_always_there_and_unknown_kinds_are_named() -> None:
     assert (CPU.kind, CPU.torch) == ("cpu", torch.device("cpu"))
-    assert CPU.name == cpu_name() and f"{torch.get_num_threads()} threads" in CPU.describe()
+    assert CPU.name == cpu_name() and f"{torch.get_num_threads()} thread" in CPU.describe()
     with pytest.raises(DeviceError, match=r"'tpu'; accepted: cpu, cuda, npu"):
         detect("tpu")
 

@@ -45,7 +45,8 @@ def reproduce(
         chosen, parameters, profile=profile, command=command, fresh=fresh, cell_timeout_s=cell_timeout_s
     )
     done, name = len(run.outcomes) - len(run.failed), run.folder.name
-    print(f"{done} of {len(run.outcomes)} notebooks in runs/{name}; publish with: trex publish {name}")
+    hint = f"; publish with: trex publish {name}" if done else ""
+    print(f"{done} of {len(run.outcomes)} notebooks in runs/{name}{hint}")
     return 1 if run.failed else 0
 
 
@@ -120,12 +121,12 @@ def main() -> int:
 
     try:
         return int(app.cli(prog="trex", description=__doc__, args=join_repeated(sys.argv[1:])) or 0)
-    except (NotebookError, ProfileError, ResultError, FileNotFoundError) as error:
-        print(f"trex: {error}", file=sys.stderr)
-        return 2
     except BrokenPipeError:  # the reader of our output, `head` say, has left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except (NotebookError, ProfileError, ResultError, OSError) as error:
+        print(f"trex: {error}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("trex: interrupted; finished notebooks are kept and will not run again", file=sys.stderr)
         return 130

@@ -37,6 +37,7 @@ class Record:
     values: dict[str, Any]
     provenance: dict[str, Any]
     files: tuple[str, ...] = field(default=())  # names of the series and figures beside the JSON file
+    sha256: dict[str, str] = field(default_factory=dict)  # of `files`, once published
     folder: Path | None = None
 
     def series(self) -> Any:
@@ -83,7 +84,7 @@ def record(
         from trex.report.figures import write
 
         files += write(figure, folder / name)
-    result = Record(chapter, name, str(label), plain, provenance_block(**provenance), tuple(files), folder)
+    result = Record(chapter, name, str(label), plain, provenance_block(**provenance), tuple(files), folder=folder)
     body = {key: value for key, value in asdict(result).items() if key != "folder"}
     text = json.dumps(body, indent=1, ensure_ascii=False, allow_nan=False)
     write_atomic(folder / f"{name}.json", (text + "\n").encode())
@@ -95,16 +96,21 @@ def load(chapter: str, name: str, folder: Path | None = None) -> Record:
     base = folder or paths.results()
     path = base / chapter / f"{name}.json"
     try:
-        body = json.loads(path.read_text())
+        body = json.loads(path.read_text(), parse_constant=_refuse_constant)
         body["files"] = tuple(body["files"])
         result = Record(**body, folder=path.parent)
+        _check_read(result, chapter, name)
     except FileNotFoundError:
         known = sorted(p.stem for p in path.parent.glob("*.json"))
         raise ResultError(f"no record {name!r} in {path.parent}; there are: {', '.join(known) or 'none'}") from None
-    except (ValueError, KeyError, TypeError) as error:  # ValueError: no JSON, or no text at all
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        RecursionError,
+    ) as error:  # ValueError: no JSON, or no text at all
         raise ResultError(f"{path} is not a record: {error}") from None
-    if result.label not in LABELS:
-        raise ResultError(f"{path}: label {result.label!r}; accepted: {', '.join(LABELS)}")
     return result
 
 
@@ -149,6 +155,22 @@ def versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return found
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a number that is recorded")
+
+
+def _check_read(result: Record, chapter: str, name: str) -> None:
+    """Refuse what `record` would not have written: a file read back may be anybody's."""
+    if not isinstance(result.values, dict) or not isinstance(result.provenance, dict):
+        raise ResultError("values and provenance are mappings")
+    if (result.chapter, result.name) != (chapter, name):
+        raise ResultError(f"it says that it is {result.chapter}/{result.name}")
+    _check(chapter, name, result.label, result.provenance)
+    accepted = {f"{name}.{ending}" for ending in ("parquet", "png", "html")}
+    if not set(result.files) <= accepted:
+        raise ResultError(f"files {', '.join(map(str, result.files))}; accepted: {', '.join(sorted(accepted))}")
 
 
 def _check(chapter: str, name: str, label: str | None, provenance: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ import torch
 
 from trex import paths
 from trex.device import Measurement
-from trex.kernels import ops, timing
+from trex.kernels import cases, ops, timing
 from trex.kernels.accuracy import BOUNDS, errors, normwise
 from trex.kernels.cases import DIRECTIONS, Case, gradients, work
 from trex.kernels.traffic import eager_traffic
@@ -111,6 +111,14 @@ def test_unknown_case_is_named() -> None:
         Case("rms_norm", dtype="fp8")
 
 
+def test_operator_without_a_case_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ops, "OPERATORS", {**ops.OPERATORS, "softmax": {"reference": torch.softmax}})
+    with pytest.raises(ops.KernelError, match=r"operator 'softmax' has no case: add .* to kernels/cases\.py"):
+        Case("softmax")
+    with pytest.raises(ops.KernelError, match="operator 'softmax' has no case"):
+        cases.apply("softmax", {"gate": torch.ones(2, 2), "up": torch.ones(2, 2)})
+
+
 def test_benchmark_writes_one_line_per_case(compiled_backend: str, tmp_path: Path) -> None:
     output = tmp_path / "deep" / "kernels.jsonl"
     arguments = [
@@ -131,7 +139,7 @@ def test_benchmark_writes_one_line_per_case(compiled_backend: str, tmp_path: Pat
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in output.read_text().splitlines()]
-    assert [line["operator"] for line in lines] == ["rms_norm", "limited_swiglu"]
+    assert [line["operator"] for line in lines] == list(ops.OPERATORS)
     for line in lines:
         assert (line["tokens"], line["channels"], line["dtype"], line["direction"]) == (8, 16, "fp32", "forward")
         assert set(line["seconds"]) == {"reference", "cpu"} and set(line["speedup"]) == {"cpu"}

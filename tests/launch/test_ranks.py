@@ -181,6 +181,19 @@ def test_surroundings_are_the_callers(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert run(look, 2, threads=2)[1] == (str(tmp_path), "here", "1", "2", 2, 2)
 
 
+def test_sys_path_may_hold_path_objects(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "beside_as_path.py").write_text("def triple(x):\n    return 3 * x\n")
+    monkeypatch.setattr(sys, "path", [tmp_path, *sys.path])
+    ranks._live_server().close()  # so that the server, too, starts with this path
+
+    def look(rank: int) -> int:
+        import beside_as_path
+
+        return int(beside_as_path.triple(rank))
+
+    assert run(look, 2, timeout_s=1e6) == [0, 3]
+
+
 def test_output_is_shown_in_the_order_of_ranks(capfd: pytest.CaptureFixture[str]) -> None:
     def speak(rank: int) -> None:
         for part in "ab":
@@ -291,6 +304,14 @@ def test_what_cannot_be_pickled_is_told() -> None:
     assert error.rank == 1 and "the result, a lock, cannot be pickled: TypeError" in str(error)
 
 
+def test_a_sys_path_that_cannot_be_sent_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    for entry, told in ((3, "TypeError: expected str, bytes or os.PathLike"), (b"code", "TypeError: Object of type")):
+        monkeypatch.setattr(sys, "path", [*sys.path, entry])
+        with pytest.raises(RanksError, match=f"sys.path cannot be sent to ranks: {told}"):
+            run(abs, 1)
+        monkeypatch.undo()
+
+
 class OnlyInRank:
     """Pickles everywhere, unpickles nowhere but in a rank."""
 
@@ -316,8 +337,13 @@ def test_a_result_the_caller_cannot_read_is_told() -> None:
         ({"world": 2.0}, "world 2.0"),
         ({"world": True}, "world True"),
         ({"threads": 0}, "threads 0"),
-        ({"timeout_s": 0}, "timeout_s 0; accepted: seconds above 0"),
+        ({"timeout_s": 0}, "timeout_s 0; accepted: seconds above 0, at most 1000000"),
         ({"timeout_s": float("nan")}, "timeout_s nan"),
+        ({"timeout_s": float("inf")}, "timeout_s inf"),
+        ({"timeout_s": 1e12}, "timeout_s 1000000000000.0; accepted"),
+        ({"timeout_s": "5"}, "timeout_s '5'; accepted"),
+        ({"timeout_s": None}, "timeout_s None; accepted"),
+        ({"timeout_s": True}, "timeout_s True; accepted"),
         ({"backend": "glue"}, "backend 'glue'; accepted: gloo, nccl, hccl"),
         ({"fn": 3}, "fn is a int"),
     ],

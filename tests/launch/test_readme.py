@@ -10,6 +10,8 @@ import pytest
 from trex import paths
 from trex.labels import ResultError
 from trex.launch import readme
+from trex.launch.manifest import sha256
+from trex.published import load as published
 from trex.results import load
 
 TEXT = (paths.CHECKOUT / "README.md").read_text(encoding="utf-8")
@@ -65,3 +67,25 @@ def _shifted(value: object) -> object:
     if isinstance(value, list):
         return [_shifted(item) for item in value]
     return 2 * value + 1 if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def test_results_hold_only_what_records_name_and_nothing_has_been_altered() -> None:
+    named = set()
+    for path in paths.results().glob("*/*.json"):
+        record = load(path.parent.name, path.stem)
+        assert set(record.sha256) == set(record.files), path
+        named |= {path, *(path.parent / name for name in record.files)}
+        for name, digest in record.sha256.items():
+            assert sha256(path.parent / name) == digest, f"{path.parent.name}/{name} is not the file that was published"
+    assert {path for path in paths.results().rglob("*") if path.is_file()} == named
+
+
+def test_published_records_are_those_of_the_tables() -> None:
+    ladder = {row.id: row["mfu"].value for row in published("mfu_ladder")}
+    gain = published("headline")["mfu_gain"]["value"].value
+    assert load("06_eval", "mfu_ladder").values == {**ladder, "gain": gain}
+    scores = {row.id: {k: n.value for k, n in row.numbers.items()} for row in published("or_scores")}
+    for row, values in load("06_eval", "or_scores").values.items():
+        assert values.items() <= scores[row].items()
+    steps = {row.id: round(row["step_s"].value, 2) for row in published("mfu_ladder")}
+    assert load("06_eval", "mfu_ladder_steps").values["step_s"] == steps

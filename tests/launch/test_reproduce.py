@@ -11,9 +11,9 @@ import pytest
 
 from trex import cli
 from trex.labels import ResultError
-from trex.launch import notebooks, profiles
+from trex.launch import manifest, notebooks, profiles
 from trex.launch.publish import compare, find_run, publish
-from trex.launch.reproduce import content_key, reproduce
+from trex.launch.reproduce import _finished, content_key, reproduce
 from trex.results import Record, load, record
 
 GOOD = (
@@ -52,7 +52,7 @@ def go(chapters: Path, runs: Path, overrides: dict | None = None, **options):
 
 def test_a_failure_is_named_and_the_rest_still_runs_and_a_second_run_reuses(chapters: Path, tmp_path: Path) -> None:
     runs, results = tmp_path / "runs", tmp_path / "results"
-    first = go(chapters, runs, {"n": 4})
+    first = go(chapters, runs, {"n": "4"})
     assert [o.status for o in first.outcomes] == ["ok", "failed", "ok"]
     assert first.failed[0].error == {"cell": 3, "kind": "ValueError", "message": "the reason"}
     manifest = json.loads((first.folder / "manifest.json").read_text())
@@ -61,14 +61,14 @@ def test_a_failure_is_named_and_the_rest_still_runs_and_a_second_run_reuses(chap
     assert made.values == {"n": 4, "seed": 0}
     assert made.provenance["command"] == "trex reproduce"
 
-    second = go(chapters, runs, {"n": 4})
+    second = go(chapters, runs, {"n": "4"})
     assert [o.status for o in second.outcomes] == ["reused", "failed", "reused"]
     assert load("01_a", "numbers", second.folder / "records").values == made.values
     assert (second.folder / "notebooks/01_a/01_good.ipynb").read_bytes() == (
         first.folder / "notebooks/01_a/01_good.ipynb"
     ).read_bytes()
 
-    third = go(chapters, runs, {"n": 5})  # another parameter: only the notebook that has it runs again
+    third = go(chapters, runs, {"n": "5"})  # another parameter: only the notebook that has it runs again
     assert [o.status for o in third.outcomes] == ["ok", "failed", "reused"]
     assert third.outcomes[2].reused_from == first.folder.name
 
@@ -138,7 +138,11 @@ def test_a_file_lost_from_an_earlier_run_means_running_again(chapters: Path, tmp
     (chapters / "02_b" / "01_bad.ipynb").unlink()
     (chapters / "02_b" / "02_figure.ipynb").unlink()
     first = go(chapters, tmp_path / "runs")
-    (first.folder / "records" / "01_a" / "numbers.json").unlink()
+    path = first.folder / "records" / "01_a" / "numbers.json"
+    path.write_text(path.read_text().replace('"n": 3', '"n": 4'))  # altered
+    second = go(chapters, tmp_path / "runs")
+    assert second.outcomes[0].status == "ok"
+    (second.folder / "records" / "01_a" / "numbers.json").unlink()  # lost
     assert go(chapters, tmp_path / "runs").outcomes[0].status == "ok"
 
 
@@ -154,12 +158,12 @@ def test_a_kernel_that_dies_is_a_failure_of_its_notebook_alone(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("profile", "overrides", "message"),
     [
-        ({}, {"bogus": 1}, r"--set: unknown parameter 'bogus'; accepted: n, seed, size"),
+        ({}, {"bogus": "1"}, r"--set: unknown parameter 'bogus'; accepted: n, seed, size"),
         ({"all": {"bogus": 1}}, {}, r"unknown parameter 'bogus'"),
         ({"01_a/01_good": {"size": 1.0}}, {}, r"01_a/01_good: unknown parameter 'size'; accepted: n, seed"),
         ({"09_z/01_none": {}}, {}, r"names notebook '09_z/01_none'; accepted: all, 01_a/01_good"),
         ({}, {"n": "three"}, r"01_a/01_good: n='three' is a str; accepted: int"),
-        ({}, {"n": True}, r"n=True is a bool"),
+        ({"all": {"n": True}}, {}, r"n=True is a bool"),
     ],
 )
 def test_what_a_profile_may_not_say(chapters: Path, profile: dict, overrides: dict, message: str) -> None:
@@ -172,8 +176,8 @@ def test_order_of_precedence(chapters: Path) -> None:
     known = notebooks.find(chapters)
     profile = {"all": {"seed": 1, "n": 2}, "01_a/01_good": {"n": 7}}
     assert profiles.resolve(profile, {}, known, known)["01_a/01_good"] == {"seed": 1, "n": 7}
-    assert profiles.resolve(profile, {"n": 9}, known[:1], known)["01_a/01_good"] == {"seed": 1, "n": 9}
-    assert profiles.resolve(profile, {"size": 2}, known, known)["02_b/02_figure"] == {"size": 2}  # an int for a float
+    assert profiles.resolve(profile, {"n": "9"}, known[:1], known)["01_a/01_good"] == {"seed": 1, "n": 9}
+    assert profiles.resolve(profile, {"size": "2"}, known, known)["02_b/02_figure"] == {"size": 2}  # an int for a float
 
 
 def test_chapters_are_chosen_by_number_name_or_notebook(chapters: Path) -> None:
@@ -186,12 +190,102 @@ def test_chapters_are_chosen_by_number_name_or_notebook(chapters: Path) -> None:
 
 
 def test_assignments() -> None:
-    assert profiles.assignments(["a=1", "b=2.5", "c=x", "d=[1, 2]", "e=", "f=a=b"]) == {
-        "a": 1, "b": 2.5, "c": "x", "d": [1, 2], "e": "", "f": "a=b",
-    }  # fmt: skip
-    for bad in ("a", "=1", "a b=1", "a={"):
+    pairs = ["a=1", "b=x y", "c=", "d=a=b", "e=[1, 2]"]
+    assert profiles.assignments(pairs) == {"a": "1", "b": "x y", "c": "", "d": "a=b", "e": "[1, 2]"}
+    for bad in ("a", "=1", "a b=1"):
         with pytest.raises(profiles.ProfileError, match="--set"):
             profiles.assignments([bad])
+
+
+@pytest.mark.parametrize(
+    ("default", "text", "value"),
+    [
+        ("'x'", "007", "007"),
+        ("'x'", "yes", "yes"),
+        ("'x'", "2024-01-01", "2024-01-01"),
+        ("1", "-5", -5),
+        ("1", "010", 10),
+        ("1.0", "1e-3", 1e-3),
+        ("1.0", "-.5", -0.5),
+        ("True", "false", False),
+        ("[1]", "[2, 3]", [2, 3]),
+        ("1", "1.5", None),
+        ("1", "null", None),
+        ("1.0", "nan", None),
+        ("[1]", "[2024-01-01]", None),
+        ("[1]", "&a [*a]", None),
+    ],
+)
+def test_an_override_is_read_as_its_parameters_type(tmp_path: Path, default: str, text: str, value: object) -> None:
+    write(tmp_path / "01_a" / "01_n.ipynb", f"n = {default}", "n")
+    known = notebooks.find(tmp_path)
+    if value is None:
+        with pytest.raises(profiles.ProfileError, match="n="):
+            profiles.resolve({}, {"n": text}, known, known)
+        return
+    found = profiles.resolve({}, {"n": text}, known, known)["01_a/01_n"]["n"]
+    assert (found, type(found)) == (value, type(value))
+
+
+def test_a_broken_notebook_stops_only_itself(chapters: Path) -> None:
+    (chapters / "02_b" / "03_broken.ipynb").write_text("no JSON")
+    known = notebooks.find(chapters)
+    assert profiles.resolve({"all": {"seed": 1}}, {}, known[:1], known)["01_a/01_good"]["seed"] == 1
+    with pytest.raises(notebooks.NotebookError, match="03_broken"):
+        profiles.resolve({}, {}, known, known)
+
+
+def test_a_copy_is_no_notebook(chapters: Path) -> None:
+    (chapters / "01_a" / "01_good-Copy1.ipynb").write_bytes((chapters / "01_a" / "01_good.ipynb").read_bytes())
+    assert len(notebooks.find(chapters)) == 3
+
+
+def test_a_notebook_that_ends_early_has_failed(tmp_path: Path) -> None:
+    write(tmp_path / "notebooks" / "01_a" / "01_exit.ipynb", "seed = 0", "import sys; sys.exit(0)", "assert False")
+    run = go(tmp_path / "notebooks", tmp_path / "runs")
+    assert run.failed and run.failed[0].error["cell"] in (2, 3)
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "3", '"x"', '{"outcomes": null}', '{"outcomes": [{}]}', '{"outcomes": [1]}', "{", "[" * 100_000]
+)
+def test_a_foreign_manifest_is_passed_over_and_not_published(tmp_path: Path, text: str) -> None:
+    folder = tmp_path / "runs" / "99990101-000000-x"
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text(text)
+    assert _finished(tmp_path / "runs") == {}
+    with pytest.raises(ResultError, match="manifest"):
+        publish(folder, tmp_path / "results")
+
+
+@pytest.mark.parametrize("name", ["/etc/hostname", "../secret", "records/../../x"])
+def test_a_manifest_with_files_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
+    outcome = {"notebook": "01_a/01_n", "status": "ok", "key": "k", "parameters": {}, "files": {name: "0" * 64}}
+    (tmp_path / "manifest.json").write_text(json.dumps({"outcomes": [outcome]}))
+    with pytest.raises(ResultError, match="is not below the run's folder"):
+        manifest.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"chapter": "../evil"},
+        {"chapter": "02_b"},
+        {"files": ["../../manifest.json"]},
+        {"files": ["/etc/hostname"]},
+        {"values": [1, 2]},
+        {"values": {"n": float("nan")}},
+        {"provenance": None},
+        {"label": "derived"},
+        {"label": "guessed"},
+    ],
+)
+def test_a_record_that_record_would_not_write_is_not_read(tmp_path: Path, change: dict) -> None:
+    made = record("01_a", "numbers", {"n": 1}, label="measured", run=tmp_path)
+    path = made.folder / "numbers.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(ResultError, match=r"numbers\.json is not a record"):
+        load("01_a", "numbers", tmp_path / "records")
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ class Case:
         for name, values in accepted.items():
             if getattr(self, name) not in values:
                 raise ops.KernelError(f"case: {name} {getattr(self, name)!r}; accepted: {', '.join(values)}")
+        self._layout()
 
     @property
     def bytes_moved(self) -> int:
@@ -37,9 +38,9 @@ class Case:
 
         Forward reads the inputs and writes y. Backward reads the inputs and y's gradient and writes the gradients.
         """
-        weight = 4 * (self.channels if self.operator == "rms_norm" else self.tokens) * self.weighted
+        scales, weights = self._layout()
         matrix = self.tokens * self.channels * DTYPES[self.dtype].itemsize
-        inputs = weight + matrix * (1 if self.operator == "rms_norm" else 2)
+        inputs = 4 * weights * self.weighted + matrix * len(scales)
         forward, backward = inputs + matrix, inputs + matrix + inputs
         return {"forward": forward, "backward": backward, "forward+backward": forward + backward}[self.direction]
 
@@ -50,21 +51,29 @@ class Case:
         def matrix(scale: float) -> Tensor:
             return (scale * torch.randn(self.tokens, self.channels, generator=generator)).to(DTYPES[self.dtype])
 
-        if self.operator == "rms_norm":
-            found, weights = {"x": matrix(2.0)}, self.channels
-        else:
-            found, weights = {"gate": matrix(8.0), "up": matrix(8.0)}, self.tokens
+        scales, weights = self._layout()
+        found = {name: matrix(scale) for name, scale in scales.items()}
         if self.weighted:
             found["weight"] = torch.rand(weights, generator=generator)
         return {**found, "g": matrix(1.0)}
 
+    def _layout(self) -> tuple[dict[str, float], int]:
+        """Standard deviation of each input of [tokens, channels], by name, and the number of weights."""
+        if self.operator == "rms_norm":
+            return {"x": 2.0}, self.channels
+        if self.operator == "limited_swiglu":
+            return {"gate": 8.0, "up": 8.0}, self.tokens
+        raise _no_case(self.operator)
+
 
 def apply(operator: str, inputs: dict[str, Tensor]) -> Tensor:
-    """Run the operator on named inputs."""
+    """Run the operator on named inputs. Raises KernelError for an operator without a case."""
     weight = inputs.get("weight")
     if operator == "rms_norm":
         return ops.rms_norm(inputs["x"], weight)
-    return ops.limited_swiglu(inputs["gate"], inputs["up"], LIMIT, weight)
+    if operator == "limited_swiglu":
+        return ops.limited_swiglu(inputs["gate"], inputs["up"], LIMIT, weight)
+    raise _no_case(operator)
 
 
 def gradients(operator: str, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -88,3 +97,7 @@ def work(case: Case, inputs: dict[str, Tensor]) -> Callable[[], Any]:
 
 def _leaves(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.detach().requires_grad_() for name, tensor in inputs.items() if name != "g"}
+
+
+def _no_case(operator: str) -> ops.KernelError:
+    return ops.KernelError(f"operator {operator!r} has no case: add its inputs, bytes and call to kernels/cases.py")

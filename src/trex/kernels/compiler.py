@@ -43,9 +43,8 @@ def _tool_missing() -> str | None:
     compiler = os.environ.get("CXX") or ("clang++" if sys.platform == "darwin" else "g++")  # Inductor's own rule
     if shutil.which(compiler) is None:
         return f"a C++ compiler: {compiler!r} is not found (Debian: apt install g++; or name one in CXX)"
-    header = Path(sysconfig.get_path("include")) / "Python.h"
-    if not header.is_file():
-        return f"Python's C headers: {header} is not found (Debian: apt install python3-dev)"
+    if not (Path(sysconfig.get_path("include")) / "Python.h").is_file():
+        return "Python's C headers: Python.h is not found (Debian: apt install python3-dev)"  # recorded: no path
     return None
 
 

@@ -1,8 +1,9 @@
 """A process that has torch loaded and forks from there: a new process then costs milliseconds, not the import of torch.
 
 Unlike multiprocessing's fork server it never runs the caller's `__main__` again, so scripts need no guard; and it reaps
-its children itself: it knows by which signal one died, and kills one with all its descendants. A child lives as long
-as its starter holds the child's socket, so none outlives a killed or interrupted starter.
+its children itself: it knows by which signal one died, and kills one with all its descendants, except those that
+started a session or process group of their own. A child lives as long as its starter holds the child's socket, so none
+outlives a killed or interrupted starter.
 """
 
 import atexit
@@ -46,7 +47,7 @@ class Child:
             self._channel.send(ABORT)
 
     def kill(self) -> None:
-        """Kill the child and its descendants, if they still live."""
+        """Kill the child and its descendants, except those that started a session or process group of their own."""
         with contextlib.suppress(OSError):
             self._channel.shutdown(socket.SHUT_WR)
 
@@ -77,7 +78,7 @@ class Forkserver:
         self._lock = threading.Lock()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the server lives
         call = f"from trex.launch import forkserver; forkserver.main({theirs.fileno()})"
-        program = f"import sys; sys.path[:] = {sys.path!r}; {call}"
+        program = f"import sys; sys.path[:] = {[os.fspath(p) for p in sys.path]!r}; {call}"
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", program],
@@ -176,7 +177,7 @@ def _fork(order: dict[str, list[str]], sockets: list[socket.socket], pipes: list
             owned.close()
         for fd in pipes:
             os.close(fd)
-        os.setsid()  # descendants share the group and are killed with it
+        os.setsid()  # descendants share the group, unless they leave it, and are killed with it
         _die_with(server)
         code = getattr(importlib.import_module(module), function)(*order["arguments"])
     finally:

@@ -33,9 +33,9 @@ class NotebookError(ValueError):
 
 
 def find(folder: Path | None = None) -> list[Path]:
-    """All notebooks, in reading order."""
+    """All notebooks, in reading order; copies that JupyterLab made are none."""
     base = folder or paths.notebooks()
-    return sorted(base.glob("[0-9]*/[0-9]*.ipynb"))
+    return sorted(p for p in base.glob("[0-9][0-9]_*/[0-9][0-9]_*.ipynb") if "-Copy" not in p.stem)
 
 
 def name(path: Path) -> str:

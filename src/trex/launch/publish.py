@@ -1,5 +1,6 @@
 """Copy a run's records and figures into the committed `results/`: the only writer there."""
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from plotly.offline import get_plotlyjs_version
 from trex import paths
 from trex.files import write_atomic
 from trex.labels import ResultError
+from trex.launch import manifest
 from trex.report.figures import SCRIPT
 from trex.results import Record, load
 
@@ -39,26 +41,27 @@ def find_run(run: str, runs: Path | None = None) -> Path:
 def publish(run: Path, results: Path | None = None, dry_run: bool = False) -> list[Change]:
     """Copy the records of the notebooks that succeeded; returns what changed. Records with the same values stay.
 
-    Raises ResultError when a record names a folder of this machine.
+    Raises ResultError, before anything is written, for a record that names a folder of this machine or would lose a
+    published PNG.
     """
     target = results or paths.results()
-    changes = []
-    for record in records(run):
+    found = list(records(run))
+    for record in found:
         _refuse_machine_paths(record)
-        change = compare(record, target)
-        changes.append(change)
+        _refuse_lost_images(record, target)
+    changes = [compare(record, target) for record in found]
+    for record, change in zip(found, changes, strict=True):
         if change.kind != "same" and not dry_run:
             _copy(record, target)
     return changes
 
 
 def records(run: Path) -> Iterator[Record]:
-    """The records that a run's successful notebooks wrote, in their order."""
-    outcomes = json.loads((run / "manifest.json").read_text())["outcomes"]
-    for outcome in outcomes:
-        if outcome["status"] == "failed":
+    """The records that a run's successful notebooks wrote, in their order. Raises ResultError for what is none."""
+    for outcome in manifest.read(run):
+        if outcome.status == "failed":
             continue
-        for name in outcome["files"]:
+        for name in outcome.files:
             path = Path(name)
             is_json = path.parts[0] == "records" and path.suffix == ".json" and len(path.parts) == 3
             if is_json and "label" in json.loads((run / path).read_text()):  # a Chrome trace is JSON too, and no record
@@ -71,8 +74,9 @@ def compare(record: Record, results: Path) -> Change:
     if not path.exists():
         return Change(record.chapter, record.name, "new")
     old = load(record.chapter, record.name, results)
-    before, after = _flat(old.values), _flat(record.values)
-    differing = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+    before = _flat({**old.values, "source": old.provenance.get("source")})
+    after = _flat({**record.values, "source": record.provenance.get("source")})
+    differing = sorted(k for k in before.keys() | after.keys() if _text(before.get(k)) != _text(after.get(k)))
     lines = [f"{key}: {before.get(key, '—')} → {after.get(key, '—')}" for key in differing]
     if old.label != record.label:
         lines.insert(0, f"label: {old.label} → {record.label}")
@@ -88,10 +92,16 @@ def _copy(record: Record, results: Path) -> None:
     assert record.folder is not None
     folder = results / record.chapter
     folder.mkdir(parents=True, exist_ok=True)
+    digests = {}
     for name in record.files:
-        write_atomic(folder / name, _published(name, record.folder))
-    body = (record.folder / f"{record.name}.json").read_bytes()
-    write_atomic(folder / f"{record.name}.json", body)  # last: it names the others
+        data = _published(name, record.folder)
+        write_atomic(folder / name, data)
+        digests[name] = hashlib.sha256(data).hexdigest()
+    body = json.loads((record.folder / f"{record.name}.json").read_text())
+    text = json.dumps({**body, "sha256": digests}, indent=1, ensure_ascii=False)
+    write_atomic(folder / f"{record.name}.json", text.encode() + b"\n")  # last: it names the others
+    for ending in {".parquet", ".png", ".html"} - {Path(name).suffix for name in record.files}:
+        (folder / (record.name + ending)).unlink(missing_ok=True)  # what the record no longer has
 
 
 def _published(name: str, folder: Path) -> bytes:
@@ -119,8 +129,25 @@ def _flat(values: Any, prefix: str = "") -> dict[str, Any]:
     return {name: value for key, item in inner.items() for name, value in _flat(item, key).items()}
 
 
+def _text(value: Any) -> str:
+    """A value as JSON, which tells 1, 1.0 and true apart."""
+    return json.dumps(value, sort_keys=True)
+
+
+def _refuse_lost_images(record: Record, results: Path) -> None:
+    image = results / record.chapter / f"{record.name}.png"
+    if image.exists() and f"{record.name}.html" in record.files and image.name not in record.files:
+        raise ResultError(
+            f"record {record.chapter}/{record.name} has no {image.name}, which is published: "
+            "install Chromium and run again"
+        )
+
+
 def _refuse_machine_paths(record: Record) -> None:
     text = json.dumps([record.values, record.provenance], ensure_ascii=False)
-    found = re.search(r"""(?:^|[\s"'=])(/[\w.-]+/[\w./-]+)""", text)
+    found = re.search(r"""(?:^|[\s"'=(]|file://)(/[\w.-]+/[\w./-]+)""", text)
     if found:
-        raise ResultError(f"record {record.chapter}/{record.name} names a folder of this machine: {found.group(1)}")
+        raise ResultError(
+            f"record {record.chapter}/{record.name} names a folder of this machine: {found.group(1)}; "
+            "run it with --fresh and a path relative to the checkout"
+        )

@@ -41,6 +41,7 @@ PRELOAD = (
     "torch.distributed.tensor",
 )
 GRACE_S = 0.3  # for other failures to arrive after the first: the cause may be among them
+MAX_TIMEOUT_S = 1e6  # seconds, 11 days: what every wait below can still hold
 ABORT_S = 3.0  # for a rank that ran out of time to write where it is
 TAIL_LINES = 12  # of a rank's stderr in an error
 _PICKLING = threading.Lock()  # what cloudpickle sends by value is a setting of the process
@@ -67,8 +68,8 @@ def run(
 
     Raises RanksError when a rank raises (with its traceback; the other ranks are ended), is killed by a signal, or has
     not finished `timeout_s` seconds after the start (with where it was); when `fn`, an argument or a result cannot be
-    pickled; for a bad `world`, `timeout_s`, `backend` or `threads`. No process is left behind, whatever the outcome,
-    Ctrl-C included.
+    pickled, or `sys.path` cannot be sent; for a bad `world`, `timeout_s`, `backend` or `threads`. No process is left
+    behind, whatever the outcome, Ctrl-C included, except those that started a session or process group of their own.
     """
     _check(fn, world, timeout_s, backend, threads)
     with tempfile.TemporaryDirectory(prefix="trex-ranks-", ignore_cleanup_errors=True) as name:
@@ -88,8 +89,9 @@ def _check(fn: Callable[..., Any], world: int, timeout_s: float, backend: str, t
     for name, value in (("world", world), ("threads", threads)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise RanksError(f"{name} {value!r}; accepted: whole numbers from 1 on")
-    if not timeout_s > 0:
-        raise RanksError(f"timeout_s {timeout_s!r}; accepted: seconds above 0")
+    number = isinstance(timeout_s, int | float) and not isinstance(timeout_s, bool)
+    if not number or not 0 < timeout_s <= MAX_TIMEOUT_S:
+        raise RanksError(f"timeout_s {timeout_s!r}; accepted: seconds above 0, at most {MAX_TIMEOUT_S:.0f}")
     if backend not in BACKENDS:
         raise RanksError(f"backend {backend!r}; accepted: {', '.join(BACKENDS)}")
 
@@ -108,10 +110,14 @@ def _live_server() -> Forkserver:
 
 def _write_job(folder: Path, fn: Callable[..., Any], args: tuple[Any, ...], settings: dict[str, Any]) -> None:
     """What every rank reads: settings and surroundings as JSON, `fn` and `args` pickled."""
-    surroundings = {"environ": dict(os.environ), "folder": os.getcwd(), "path": sys.path}
     cells = {name: entry[2] for name, entry in linecache.cache.items() if len(entry) == 4 and not os.path.exists(name)}
-    job = {**settings, **surroundings, "sources": cells}  # sources: so that a rank's traceback shows lines of cells
-    (folder / "job.json").write_text(json.dumps(job))
+    try:
+        path = [os.fspath(entry) for entry in sys.path]
+        surroundings = {"environ": dict(os.environ), "folder": os.getcwd(), "path": path}
+        job = {**settings, **surroundings, "sources": cells}  # sources: so that a rank's traceback shows lines of cells
+        (folder / "job.json").write_text(json.dumps(job))
+    except (TypeError, ValueError, OSError) as error:
+        raise RanksError(f"the environment, folder or sys.path cannot be sent to ranks: {_line(error)}") from None
     try:
         with _by_value(fn):
             save((fn, args), folder / "call.pt")

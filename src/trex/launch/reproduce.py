@@ -10,10 +10,11 @@ import json
 import os
 import shutil
 import sys
+import sysconfig
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,46 +22,11 @@ from typing import Any
 from tqdm import tqdm
 
 from trex import paths
-from trex.files import write_atomic
-from trex.launch import notebooks
+from trex.labels import ResultError
+from trex.launch import manifest, notebooks
+from trex.launch.manifest import DONE, Outcome, Run
 from trex.report.figures import SCRIPT, browser_found
 from trex.results import provenance_block, versions
-
-DONE = ("ok", "reused")
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of one notebook. `files` are relative to the run's folder; `error` names cell, kind and message."""
-
-    notebook: str
-    status: str  # ok | reused | failed
-    key: str
-    parameters: dict[str, Any]
-    seconds: float = 0.0
-    files: tuple[str, ...] = ()
-    error: dict[str, Any] | None = None
-    reused_from: str | None = None
-
-
-@dataclass(frozen=True)
-class Run:
-    """A run's folder and its outcomes so far."""
-
-    folder: Path
-    profile: str
-    provenance: dict[str, Any]
-    outcomes: tuple[Outcome, ...] = field(default=())
-
-    @property
-    def failed(self) -> list[Outcome]:
-        """Notebooks that failed."""
-        return [outcome for outcome in self.outcomes if outcome.status == "failed"]
-
-    def save(self) -> None:
-        """Write `manifest.json`."""
-        body = {**asdict(self), "folder": self.folder.name}
-        write_atomic(self.folder / "manifest.json", json.dumps(body, indent=1, ensure_ascii=False).encode() + b"\n")
 
 
 def reproduce(
@@ -81,6 +47,8 @@ def reproduce(
     run.save()
     sources = sources_hash()
     cells = {path: len(notebooks.read(path).cells) for path in chosen}
+    if not browser_found():
+        print("trex: no Chromium: figures are written as HTML only", file=sys.stderr)
     with tqdm(total=sum(cells.values()), unit="cell", desc="trex", disable=None) as bar:
         for path in chosen:
             name = notebooks.name(path)
@@ -88,8 +56,9 @@ def reproduce(
             bar.set_description(name)
             goal = bar.n + cells[path]
             outcome = Outcome(name, "ok", key, dict(parameters[name]))
-            if key in earlier:
-                outcome = _reuse(outcome, earlier[key], folder)
+            past = earlier.get(key)
+            if past and _intact(past):
+                outcome = _reuse(outcome, past, folder)
             else:
                 with _environment(TREX_RUN=str(folder), TREX_COMMAND=command):
                     outcome = _execute(outcome, path, folder, bar, cell_timeout_s)
@@ -97,9 +66,9 @@ def reproduce(
             run.save()
             bar.update(goal - bar.n)
             bar.write(summary(outcome), file=sys.stderr)
-    latest = base / "latest"
-    latest.unlink(missing_ok=True)
-    latest.symlink_to(folder.name)
+    fresh_link = folder / ".latest"
+    fresh_link.symlink_to(folder.name)
+    os.replace(fresh_link, base / "latest")  # whole or not at all, also beside another run
     return run
 
 
@@ -108,7 +77,7 @@ def summary(outcome: Outcome) -> str:
     text = f"{outcome.status:>7}  {outcome.notebook}"
     if outcome.error:
         where = "" if outcome.error["cell"] is None else f"code cell {outcome.error['cell']}: "
-        return f"{text}  {where}{outcome.error['kind']}: {outcome.error['message']}"
+        return f"{text}  {where}{outcome.error['kind']}: {outcome.error['message'].strip()}"
     return text + (f"  from {outcome.reused_from}" if outcome.reused_from else f"  {outcome.seconds:.1f} s")
 
 
@@ -121,14 +90,20 @@ def content_key(path: Path, parameters: Mapping[str, Any], sources: str) -> str:
     inputs = [
         _files(paths.CHECKOUT / v) for v in (*parameters.values(), *settings.values()) if v and isinstance(v, str)
     ]
-    place = [versions(), browser_found()]
+    headers = Path(sysconfig.get_path("include"), "Python.h").is_file()  # without them nothing is compiled
+    place = [versions(), browser_found(), headers, os.cpu_count()]
     text = json.dumps([notebooks.name(path), cells, sources, dict(parameters), settings, inputs, place], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _files(path: Path) -> list[tuple[str, int, int]]:
     """Name, size and time of every file at or below a path; none where there is nothing."""
-    found = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
+    try:
+        # not the checkout, nor what holds it
+        inside = path.is_dir() and not paths.CHECKOUT.is_relative_to(path.resolve())
+        found = sorted(p for p in path.rglob("*") if p.is_file()) if inside else [path] * path.is_file()
+    except (OSError, ValueError):  # a text that cannot be the name of a file
+        return []
     return [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in found]
 
 
@@ -158,48 +133,61 @@ def _execute(outcome: Outcome, path: Path, folder: Path, bar: Any, cell_timeout_
             extra_arguments=notebooks.KERNEL_ARGUMENTS,
         )  # fmt: skip
     except PapermillExecutionError as failure:
-        error = {"cell": _failed_cell(output), "kind": failure.ename, "message": str(failure.evalue)}
+        error = {"cell": _failed_cell(output), "kind": failure.ename, "message": str(failure.evalue) or "no message"}
     except Exception as failure:  # a kernel that died, a time-out: the notebook failed, the run goes on
-        error = {"cell": None, "kind": type(failure).__name__, "message": str(failure)}
+        error = {"cell": _failed_cell(output), "kind": type(failure).__name__, "message": str(failure).split("\n")[0]}
+    if error is None and (number := _failed_cell(output)):
+        error = {"cell": number, "kind": "Incomplete", "message": "the notebook ended before its last cell"}
     after = _stamps(folder)
-    files = tuple(sorted(name for name, stamp in after.items() if before.get(name) != stamp))
+    written = sorted(name for name, stamp in after.items() if before.get(name) != stamp)
+    files = {name: manifest.sha256(folder / name) for name in written}
     seconds = round(time.perf_counter() - start, 2)
     return replace(outcome, status="failed" if error else "ok", seconds=seconds, files=files, error=error)
 
 
 def _failed_cell(executed: Path) -> int | None:
-    """The failing cell's number among the code cells of the source, from 1; papermill has added one of its own."""
+    """Number of the first cell that failed or did not run, among the source's code cells, from 1; None without one."""
+    if not executed.is_file():
+        return None
     code = [c for c in notebooks.read(executed).cells if c.cell_type == "code"]
     code = [c for c in code if "injected-parameters" not in c.metadata.get("tags", [])]
-    failed = (n for n, cell in enumerate(code, start=1) if cell.metadata.get("papermill", {}).get("exception"))
-    return next(failed, None)
+    for number, cell in enumerate(code, start=1):
+        raised = cell.metadata.get("papermill", {}).get("exception")
+        if raised or (cell.execution_count is None and cell.source.strip()):
+            return number
+    return None
 
 
-def _reuse(outcome: Outcome, found: tuple[Path, dict[str, Any]], folder: Path) -> Outcome:
+def _reuse(outcome: Outcome, found: tuple[Path, Outcome], folder: Path) -> Outcome:
     source, past = found
-    for name in past["files"]:
+    for name in past.files:
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(source / name, target)
     script = source / "records" / SCRIPT
     if script.exists() and not (folder / "records" / SCRIPT).exists():
         shutil.copy2(script, folder / "records" / SCRIPT)
-    origin = past.get("reused_from") or source.name
-    return replace(outcome, status="reused", files=tuple(past["files"]), reused_from=origin)
+    return replace(outcome, status="reused", files=past.files, reused_from=past.reused_from or source.name)
 
 
-def _finished(base: Path) -> dict[str, tuple[Path, dict[str, Any]]]:
-    """Content key → the newest run folder in which that notebook succeeded and whose files are all still there."""
-    found: dict[str, tuple[Path, dict[str, Any]]] = {}
-    for manifest in sorted(base.glob("[0-9]*/manifest.json")):
+def _finished(base: Path) -> dict[str, tuple[Path, Outcome]]:
+    """Content key → the newest run folder in which that notebook succeeded."""
+    found: dict[str, tuple[Path, Outcome]] = {}
+    for path in sorted(base.glob("[0-9]*/manifest.json")):
         try:
-            outcomes = json.loads(manifest.read_text())["outcomes"]
-        except (OSError, json.JSONDecodeError, KeyError):
+            outcomes = manifest.read(path.parent)
+        except ResultError:
             continue  # a run that was cut off, or not one of ours
         for outcome in outcomes:
-            if outcome["status"] in DONE and all((manifest.parent / name).is_file() for name in outcome["files"]):
-                found[outcome["key"]] = (manifest.parent, outcome)
+            if outcome.status in DONE:
+                found[outcome.key] = (path.parent, outcome)
     return found
+
+
+def _intact(found: tuple[Path, Outcome]) -> bool:
+    """Whether every file of an earlier outcome is still as it was written."""
+    folder, outcome = found
+    return all((folder / n).is_file() and manifest.sha256(folder / n) == d for n, d in outcome.files.items())
 
 
 def _new_folder(base: Path, profile: str) -> Path:

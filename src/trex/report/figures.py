@@ -58,10 +58,10 @@ def styled(figure: go.Figure, title: str, *, label: str, note: str = "") -> go.F
     return figure
 
 
-def png(figure: go.Figure) -> bytes | None:
-    """The figure as PNG bytes; None, with one warning per process, where no Chromium is found."""
+def png(figure: go.Figure, scale: float = 1.5) -> bytes | None:
+    """The figure as PNG bytes, `scale` pixels to one of the layout's; None, with one warning, without Chromium."""
     browser = _browser()
-    return None if browser is None else compact(browser.png(figure))
+    return None if browser is None else compact(browser.png(figure, scale))
 
 
 def write(figure: go.Figure, stem: Path) -> list[str]:
@@ -83,7 +83,7 @@ def show(figure: go.Figure) -> Any:
     """Display in a notebook as plotly JSON and, where Chromium is there, PNG (the form that static pages show)."""
     from IPython.display import display
 
-    image = png(figure)
+    image = png(figure, scale=1)  # a notebook's column is no wider
     bundle: dict[str, Any] = {"application/vnd.plotly.v1+json": json.loads(pio.to_json(figure))}
     if image is not None:
         bundle["image/png"] = base64.b64encode(image).decode()
@@ -101,9 +101,9 @@ class _Browser:
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
         self._kaleido = self._wait(self._start())
 
-    def png(self, figure: go.Figure) -> bytes:
+    def png(self, figure: go.Figure, scale: float) -> bytes:
         """Raises TimeoutError where Chromium does not answer."""
-        return bytes(self._wait(self._kaleido.calc_fig(figure, opts={"format": "png", "scale": 1.5})))
+        return bytes(self._wait(self._kaleido.calc_fig(figure, opts={"format": "png", "scale": scale})))
 
     def close(self) -> None:
         """Stop Chromium."""
