@@ -49,7 +49,7 @@ def test_a_changed_value_changes_the_readme(line: readme.Line, tmp_path: Path) -
 def test_a_missing_record_is_named(tmp_path: Path) -> None:
     with pytest.raises(ResultError, match="mfu_ladder"):
         readme.rendered(TEXT, tmp_path)
-    with pytest.raises(ResultError, match="README part 'bogus'; there are: headline"):
+    with pytest.raises(ResultError, match="README part 'bogus'; there are: claims, headline"):
         readme.rendered("<!-- trex: bogus -->\n<!-- /trex -->", paths.results())
 
 
