@@ -297,6 +297,18 @@ def test_a_rank_that_leaves_is_told(leave: Callable[[int], None], told: str) -> 
     assert error.rank == 0 and told in str(error)
 
 
+def test_a_rank_that_leaves_is_the_cause_of_what_the_others_raise() -> None:
+    def one_leaves(rank: int) -> None:
+        if rank == 0:
+            time.sleep(0.1)  # the other's report comes first, as when it is still connecting
+            os._exit(0)
+        raise ConnectionError("lost rank 0")
+
+    error = failure(one_leaves, 2)
+    assert error.rank == 0 and "exit code 0 and no result" in str(error)
+    assert "then rank 1: ConnectionError: lost rank 0" in str(error)
+
+
 def test_what_cannot_be_pickled_is_told() -> None:
     with pytest.raises(RanksError, match=r"function or its arguments cannot be sent to ranks: TypeError.*lock"):
         run(print, 1, threading.Lock())

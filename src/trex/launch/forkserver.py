@@ -114,13 +114,11 @@ class Forkserver:
             raise
         if answer != READY:
             ours.close()
-            self.close()
-            self._log.seek(0)
-            raise ForkserverError(f"the fork server ended: {self._log.read().decode(errors='replace').strip()}")
+            raise ForkserverError(f"the fork server ended: {self.close()}")
         return Child(ours)
 
-    def close(self) -> None:
-        """End the server and with it all children."""
+    def close(self) -> str:
+        """End the server and with it all children; returns what it wrote, once."""
         atexit.unregister(self.close)
         self._control.close()
         try:
@@ -128,6 +126,11 @@ class Forkserver:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        if self._log.closed:
+            return ""
+        with self._log:
+            self._log.seek(0)
+            return self._log.read().decode(errors="replace").strip()
 
 
 def main(control_fd: int) -> None:

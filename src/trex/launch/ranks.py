@@ -210,13 +210,15 @@ def _show_output(folder: Path, rank: int) -> None:
 def _raise_failure(folder: Path, world: int, codes: dict[int, int], timeout_s: float) -> None:
     """Raise RanksError for the rank that failed first, naming the others that failed with it."""
     raised = sorted(json.loads(path.read_text()) for path in folder.glob("error.*"))  # [time, rank, traceback]
-    # a killed rank comes first: that the others lose their connection to it is the consequence
-    killed = {rank: _signal(-code) for rank, code in codes.items() if code < 0}
-    found = {rank: f"was killed by {name}" + _stderr(folder, rank) for rank, name in killed.items()}
-    found |= {rank: f"failed:\n{text}" for _, rank, text in raised}
-    for rank, code in codes.items():
-        if rank not in found and not _finished(folder, rank):
+    # ranks that were killed or left come first: that the others lose their connection to them is the consequence
+    told = {rank for _, rank, _ in raised}
+    found = {}
+    for rank, code in sorted(codes.items(), key=lambda item: item[1] >= 0):
+        if code < 0:
+            found[rank] = f"was killed by {_signal(-code)}" + _stderr(folder, rank)
+        elif rank not in told and not _finished(folder, rank):
             found[rank] = f"ended with exit code {code} and no result" + _stderr(folder, rank)
+    found |= {rank: f"failed:\n{text}" for _, rank, text in raised}
     if found:
         (rank, text), *others = found.items()
         then = "".join(f"\nthen rank {other}: {more.rstrip().splitlines()[-1]}" for other, more in others)
