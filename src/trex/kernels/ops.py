@@ -1,67 +1,18 @@
-"""The operators, and the choice of the backend that runs each call.
+"""The operators. Each checks its inputs and runs on the backend that `dispatch` chooses.
 
     ops.rms_norm(x)                                   # the fast backend of x's device where it pays, else the reference
     with ops.use("reference"): …                      # one backend for every operator
     TREX_KERNELS=reference,rms_norm=cpu python …      # the same for a process, one operator apart
 
-A new backend is a file in its operator's folder, an entry in OPERATORS, and one in BACKENDS unless it is there.
+What an operator computes is written in its folder's `reference.py`.
 """
 
-import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache
-from typing import Any
-
-import torch
 from torch import Tensor
 
-from trex.kernels import compiler
-from trex.kernels.limited_swiglu import cpu as limited_swiglu_cpu
-from trex.kernels.limited_swiglu import reference as limited_swiglu_reference
-from trex.kernels.rms_norm import cpu as rms_norm_cpu
-from trex.kernels.rms_norm import reference as rms_norm_reference
+from trex.kernels.checks import check_floating, check_shapes
+from trex.kernels.dispatch import BACKENDS, FLOATS, OPERATORS, VARIABLE, Backend, KernelError, choose, run, use
 
-VARIABLE = "TREX_KERNELS"
-
-
-class KernelError(ValueError):
-    """A call that an operator does not accept, or a backend that is unknown or cannot run here."""
-
-
-@dataclass(frozen=True)
-class Backend:
-    """Where a backend can run, and where the automatic choice takes it."""
-
-    devices: tuple[str, ...]  # torch device types; () for every one
-    dtypes: tuple[torch.dtype, ...]  # taken automatically for these; float64 is for proofs and stays with the reference
-    elements: int  # taken automatically from this size of the first input on
-    missing: Callable[[], str | None]  # what the machine lacks to run it
-
-    def runs_on(self, x: Tensor) -> bool:
-        """Whether it knows the tensor's device."""
-        return not self.devices or x.device.type in self.devices
-
-    def pays_for(self, x: Tensor) -> bool:
-        """Whether the automatic choice takes it for this tensor, if it is available; never for subclasses."""
-        return type(x) is Tensor and self.runs_on(x) and x.dtype in self.dtypes and x.numel() >= self.elements
-
-
-FLOATS = (torch.bfloat16, torch.float16, torch.float32)
-BACKENDS: Mapping[str, Backend] = {
-    # below 2^20 elements a call takes well under 1 ms either way, and short runs never earn back the compilation
-    "cpu": Backend(("cpu",), FLOATS, 2**20, compiler.missing),
-    "reference": Backend((), (*FLOATS, torch.float64), 0, lambda: None),
-}
-# backends of each operator, the preferred first; the reference runs everywhere
-OPERATORS: Mapping[str, Mapping[str, Callable[..., Tensor]]] = {
-    "rms_norm": {"cpu": rms_norm_cpu.rms_norm, "reference": rms_norm_reference.rms_norm},
-    "limited_swiglu": {
-        "cpu": limited_swiglu_cpu.limited_swiglu,
-        "reference": limited_swiglu_reference.limited_swiglu,
-    },
-}
+__all__ = ["BACKENDS", "FLOATS", "OPERATORS", "VARIABLE", "Backend", "KernelError", "choose", "use"]
 
 
 def rms_norm(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6) -> Tensor:
@@ -69,10 +20,12 @@ def rms_norm(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6) -> Tens
 
     x: [..., D], bfloat16 to float64. weight: [D] or None. Returns [..., D] in x's dtype. Raises KernelError.
     """
-    _check_floating("rms_norm", x=x, weight=weight)
+    check_floating("rms_norm", x=x, weight=weight)
     if weight is not None and weight.shape != x.shape[-1:]:
-        raise KernelError(f"rms_norm: weight {_shape(weight)} for x {_shape(x)}; accepted: [{x.shape[-1]}] or None")
-    return _run("rms_norm", x, weight, eps)
+        raise KernelError(
+            f"rms_norm: weight {list(weight.shape)} for x {list(x.shape)}; accepted: [{x.shape[-1]}] or None"
+        )
+    return run("rms_norm", x, weight, eps)
 
 
 def limited_swiglu(gate: Tensor, up: Tensor, limit: float = 10.0, weight: Tensor | None = None) -> Tensor:
@@ -81,103 +34,232 @@ def limited_swiglu(gate: Tensor, up: Tensor, limit: float = 10.0, weight: Tensor
     gate, up: [..., D] of one dtype, bfloat16 to float64. weight: [...], one per token, or None. Returns [..., D] in
     gate's dtype. Raises KernelError.
     """
-    _check_floating("limited_swiglu", gate=gate, up=up, weight=weight)
+    check_floating("limited_swiglu", gate=gate, up=up, weight=weight)
     if up.shape != gate.shape or up.dtype != gate.dtype:
         raise KernelError(
-            f"limited_swiglu: gate {_shape(gate)} {gate.dtype} and up {_shape(up)} {up.dtype}; "
+            f"limited_swiglu: gate {list(gate.shape)} {gate.dtype} and up {list(up.shape)} {up.dtype}; "
             "accepted: one shape and one dtype"
         )
     if weight is not None and weight.shape != gate.shape[:-1]:
         raise KernelError(
-            f"limited_swiglu: weight {_shape(weight)} for gate {_shape(gate)}; "
+            f"limited_swiglu: weight {list(weight.shape)} for gate {list(gate.shape)}; "
             f"accepted: {list(gate.shape[:-1])} or None"
         )
     if not limit > 0:
         raise KernelError(f"limited_swiglu: limit {limit}; accepted: a number above 0")
-    return _run("limited_swiglu", gate, up, limit, weight)
+    return run("limited_swiglu", gate, up, limit, weight)
 
 
-def choose(operator: str, x: Tensor) -> str:
-    """Name of the backend that would run `operator` with `x` as first input.
+def rope(x: Tensor, cos: Tensor, sin: Tensor, inverse: bool = False) -> Tensor:
+    """Rotate the trailing channels of `x` in interleaved pairs, or back; see `rope/reference.py`.
 
-    Forced by `use` or TREX_KERNELS, else the first that pays and is available. Raises KernelError where the forced one
-    is not an option; the message names what is missing.
+    x: [..., D]. cos, sin: [..., R / 2] with R <= D. Returns x's shape and dtype. Raises KernelError.
     """
-    backends = _backends(operator)
-    if torch.compiler.is_compiling():
-        return "reference"  # a caller's own torch.compile fuses the definition with what surrounds it
-    forced = _parse(os.environ.get(VARIABLE, ""))
-    name = forced.get(operator, forced.get("", ""))
-    if not name:
-        return next((b for b in backends if BACKENDS[b].pays_for(x) and BACKENDS[b].missing() is None), "reference")
-    if name not in backends:
-        raise KernelError(f"{operator} has no backend {name!r}; accepted: {', '.join(backends)}")
-    if not BACKENDS[name].runs_on(x):
+    check_floating("rope", x=x, cos=cos, sin=sin)
+    if cos.shape != sin.shape or 2 * cos.shape[-1] > x.shape[-1]:
         raise KernelError(
-            f"{operator}: backend {name!r} runs on {', '.join(BACKENDS[name].devices)}, not on {x.device.type}"
+            f"rope: cos {list(cos.shape)} and sin {list(sin.shape)} for x {list(x.shape)}; "
+            f"accepted: one shape, at most {x.shape[-1] // 2} pairs"
         )
-    lacking = BACKENDS[name].missing()
-    if lacking is not None:
-        raise KernelError(f"{operator}: backend {name!r} is not available; missing: {lacking}")
-    return name
+    return run("rope", x, cos, sin, inverse)
 
 
-@contextmanager
-def use(choice: str) -> Iterator[None]:
-    """Force backends inside the block: a backend's name, `operator=backend`, or several of these joined by commas.
+def read_streams(
+    x: Tensor, fn: Tensor, base: Tensor, scale: Tensor, iterations: int = 20, eps: float = 1e-6
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What a sub-layer reads from the residual streams, [..., d], and how `write_streams` writes, [..., n] and
+    [..., n, n]; see `hyper_connections/reference.py`.
 
-    Sets TREX_KERNELS, so it holds for the whole process: backward threads and processes started inside see it too.
-    Raises KernelError for an unknown name.
+    x: [..., n, d]. fn: [(2 + n)·n, n·d]. base: [(2 + n)·n]. scale: [3]. Raises KernelError.
     """
-    _parse(choice)
-    before = os.environ.get(VARIABLE)
-    os.environ[VARIABLE] = choice
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[VARIABLE]
-        else:
-            os.environ[VARIABLE] = before
+    check_floating("read_streams", x=x, fn=fn, base=base, scale=scale)
+    n, d = x.shape[-2:]
+    check_shapes(
+        "read_streams", {"fn": (fn, (n * (2 + n), n * d)), "base": (base, (n * (2 + n),)), "scale": (scale, (3,))}
+    )
+    return run("read_streams", x, fn, base, scale, iterations, eps)
 
 
-def _run(operator: str, *args: Any) -> Tensor:
-    return OPERATORS[operator][choose(operator, args[0])](*args)
+def write_streams(y: Tensor, x: Tensor, post: Tensor, mix: Tensor) -> Tensor:
+    """The streams after a sub-layer: x'_k = post_k·y + Σ_j mix[j, k]·x_j; see `hyper_connections/reference.py`.
+
+    y: [..., d]. x: [..., n, d]. post: [..., n]. mix: [..., n, n]. Returns x's shape and dtype. Raises KernelError.
+    """
+    check_floating("write_streams", y=y, x=x, post=post, mix=mix)
+    *lead, n, d = x.shape
+    check_shapes("write_streams", {"y": (y, (*lead, d)), "post": (post, (*lead, n)), "mix": (mix, (*lead, n, n))})
+    return run("write_streams", y, x, post, mix)
 
 
-def _backends(operator: str) -> Mapping[str, Callable[..., Tensor]]:
-    if operator not in OPERATORS:
-        raise KernelError(f"operator {operator!r}; accepted: {', '.join(OPERATORS)}")
-    return OPERATORS[operator]
+def collapse_streams(x: Tensor, fn: Tensor, base: Tensor, scale: Tensor, eps: float = 1e-6) -> Tensor:
+    """One vector from the streams before a head; see `hyper_connections/reference.py`.
+
+    x: [..., n, d]. fn: [n, n·d]. base: [n]. scale: [1]. Returns [..., d] in x's dtype. Raises KernelError.
+    """
+    check_floating("collapse_streams", x=x, fn=fn, base=base, scale=scale)
+    n, d = x.shape[-2:]
+    check_shapes("collapse_streams", {"fn": (fn, (n, n * d)), "base": (base, (n,)), "scale": (scale, (1,))})
+    return run("collapse_streams", x, fn, base, scale, eps)
 
 
-@cache
-def _parse(choice: str) -> Mapping[str, str]:
-    """Backend by operator, and for all others under the empty name."""
-    found = {}
-    for entry in filter(None, (part.strip() for part in choice.split(","))):
-        operator, _, name = entry.rpartition("=")
-        if name not in BACKENDS:
-            raise KernelError(f"{VARIABLE}: backend {name!r}; accepted: {', '.join(BACKENDS)}")
-        if operator:
-            _backends(operator)
-        found[operator] = name
-    return found
+def compress(
+    values: Tensor, gates: Tensor, ape: Tensor, follows: Tensor | None = None, overlap: bool = False
+) -> Tensor:
+    """One entry per block of tokens; see `compressor/reference.py`.
+
+    values, gates: [B, N, m, e·c], e = 2 with overlap, else 1. ape: [m, e·c]. follows: [B, N] bool or None. Returns
+    [B, N, c], at least float32. Raises KernelError.
+    """
+    check_floating("compress", values=values, gates=gates, ape=ape)
+    b, n, m, width = values.shape
+    check_shapes("compress", {"gates": (gates, (b, n, m, width)), "ape": (ape, (m, width))})
+    return run("compress", values, gates, ape, follows, overlap)
 
 
-def _check_floating(operator: str, **tensors: Tensor | None) -> None:
-    given = {name: tensor for name, tensor in tensors.items() if tensor is not None}
-    for name, tensor in given.items():
-        if tensor.dtype not in BACKENDS["reference"].dtypes:
-            accepted = ", ".join(str(dtype).removeprefix("torch.") for dtype in BACKENDS["reference"].dtypes)
-            raise KernelError(f"{operator}: {name} is {tensor.dtype}; accepted: {accepted}")
-    first = next(iter(given))
-    if given[first].dim() == 0:
-        raise KernelError(f"{operator}: {first} is a scalar; accepted: at least one dimension")
-    devices = {name: str(tensor.device) for name, tensor in given.items()}
-    if len(set(devices.values())) > 1:
-        raise KernelError(f"{operator}: tensors on {devices}; accepted: one device")
+def attend(q: Tensor, keys: Tensor, seen: Tensor, sink: Tensor) -> tuple[Tensor, Tensor]:
+    """Attention over the keys seen and a sink: output and probabilities; see `attention/reference.py`.
+
+    q: [B, Q, H, c]. keys: [B, K, c]. seen: [B or 1, Q, K] bool. sink: [H]. Returns [B, Q, H, c] and [B, Q, H, K].
+    Raises KernelError.
+    """
+    check_floating("attend", q=q, keys=keys, sink=sink)
+    b, queries, heads, c = q.shape
+    k = keys.shape[1]
+    check_shapes(
+        "attend", {"keys": (keys, (b, k, c)), "seen": (seen, (seen.shape[0], queries, k)), "sink": (sink, (heads,))}
+    )
+    return run("attend", q, keys, seen, sink)
 
 
-def _shape(tensor: Tensor) -> list[int]:
-    return list(tensor.shape)
+def shared_kv_attention(
+    q: Tensor, kv: Tensor, entries: Tensor, sink: Tensor, window: int, start: Tensor, offset: Tensor, visible: Tensor,
+    selected: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Attention of a sequence to the window and to compressed entries; see `attention/reference.py`.
+
+    q: [B, S, H, c]. kv: [B, S, c]. entries: [B, N, c]. sink: [H]. start, offset, visible: [B or 1, S] int64. selected:
+    [B, S, K] int64 or None. Returns the output [B, S, H, c] and the entries' probabilities summed over heads, without
+    gradient, [B, S, K] or [B, S, N]. Raises KernelError.
+    """
+    check_floating("shared_kv_attention", q=q, kv=kv, entries=entries, sink=sink)
+    b, s, heads, c = q.shape
+    expected = {"kv": (kv, (b, s, c)), "entries": (entries, (b, entries.shape[1], c)), "sink": (sink, (heads,))}
+    expected |= {"offset": (offset, start.shape), "visible": (visible, start.shape)}
+    check_shapes("shared_kv_attention", expected)
+    if window < 1:
+        raise KernelError(f"shared_kv_attention: window {window}; accepted: from 1")
+    return run("shared_kv_attention", q, kv, entries, sink, window, start, offset, visible, selected)
+
+
+def index_scores(q: Tensor, k: Tensor, w: Tensor) -> Tensor:
+    """Scores of the lightning indexer, Σ_h w_h·ReLU(q_h·k); see `indexer/reference.py`.
+
+    q: [B, S, H, c]. k: [B, N, c] or [B, S, N, c]. w: [B, S, H]. Returns [B, S, N]. Raises KernelError.
+    """
+    check_floating("index_scores", q=q, k=k, w=w)
+    check_shapes("index_scores", {"w": (w, q.shape[:-1]), "k": (k, (*k.shape[:-1], q.shape[-1]))})
+    return run("index_scores", q, k, w)
+
+
+def top_entries(scores: Tensor, k: int) -> Tensor:
+    """The k best entries in rising order, of equals the earlier; -1 for none; see `indexer/reference.py`.
+
+    scores: [..., N], -inf for what may not be chosen. Returns [..., min(k, N)] int64. Raises KernelError.
+    """
+    check_floating("top_entries", scores=scores)
+    return run("top_entries", scores, k)
+
+
+def select_entries(q: Tensor, k: Tensor, w: Tensor, offset: Tensor, visible: Tensor, top_k: int) -> Tensor:
+    """The entries that the lightning indexer selects for each query; see `indexer/reference.py`.
+
+    q: [B, S, H, c]. k: [B, N, c]. w: [B, S, H]. offset, visible: [B or 1, S] int64. Returns [B, S, min(top_k, N)]
+    int64, without gradient. Raises KernelError.
+    """
+    check_floating("select_entries", q=q, k=k, w=w)
+    check_shapes("select_entries", {"w": (w, q.shape[:-1]), "k": (k, (q.shape[0], k.shape[1], q.shape[-1]))})
+    return run("select_entries", q, k, w, offset, visible, top_k)
+
+
+def indexer_loss(
+    q: Tensor, k: Tensor, w: Tensor, mass: Tensor, offset: Tensor, visible: Tensor, selected: Tensor | None = None
+) -> Tensor:
+    """KL divergence of the indexer's scores from the attention's mass; see `indexer/reference.py`.
+
+    q, k, w, offset, visible: as in `select_entries`. mass: [B, S, K] beside selected [B, S, K], else [B, S, N].
+    Returns [B, S], at least float32. Raises KernelError.
+    """
+    check_floating("indexer_loss", q=q, k=k, w=w, mass=mass)
+    entries = (*q.shape[:2], k.shape[1]) if selected is None else selected.shape
+    check_shapes("indexer_loss", {"w": (w, q.shape[:-1]), "mass": (mass, entries)})
+    return run("indexer_loss", q, k, w, mass, offset, visible, selected)
+
+
+def router_scores(x: Tensor, weight: Tensor) -> Tensor:
+    """sqrt(softplus(weight · x)), the affinities of tokens to experts; see `moe/reference.py`.
+
+    x: [T, d]. weight: [E, d]. Returns [T, E], at least float32. Raises KernelError.
+    """
+    check_floating("router_scores", x=x, weight=weight)
+    check_shapes("router_scores", {"weight": (weight, (weight.shape[0], x.shape[-1]))})
+    return run("router_scores", x, weight)
+
+
+def select_experts(scores: Tensor, bias: Tensor, k: int) -> Tensor:
+    """The k experts of the highest score + bias; see `moe/reference.py`.
+
+    scores: [T, E]. bias: [E]. Returns [T, k] int64. Raises KernelError.
+    """
+    check_floating("select_experts", scores=scores, bias=bias)
+    return run("select_experts", scores, bias, k)
+
+
+def routing_weights(scores: Tensor, experts: Tensor, scale: float) -> Tensor:
+    """The chosen experts' scores, normalised to `scale`; see `moe/reference.py`.
+
+    scores: [T, E]. experts: [T, k] int64. Returns [T, k]. Raises KernelError.
+    """
+    check_floating("routing_weights", scores=scores)
+    return run("routing_weights", scores, experts, scale)
+
+
+def permute(x: Tensor, experts: Tensor, num_experts: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows of `x` grouped by expert, their order and counts; see `moe/reference.py`.
+
+    x: [T, d]. experts: [T, k] int64. Returns [T·k, d], [T·k] int64 and [E] int64. Raises KernelError.
+    """
+    check_floating("permute", x=x)
+    check_shapes("permute", {"experts": (experts, (x.shape[0], experts.shape[-1]))})
+    return run("permute", x, experts, num_experts)
+
+
+def unpermute(rows: Tensor, order: Tensor, tokens: int) -> Tensor:
+    """The sum of each token's rows, back in the order of tokens; see `moe/reference.py`.
+
+    rows: [T·k, d]. order: [T·k] int64. Returns [T, d], at least float32. Raises KernelError.
+    """
+    check_floating("unpermute", rows=rows)
+    check_shapes("unpermute", {"order": (order, (rows.shape[0],))})
+    return run("unpermute", rows, order, tokens)
+
+
+def grouped_matmul(rows: Tensor, weight: Tensor, counts: Tensor) -> Tensor:
+    """The product of each group of rows with its own matrix; see `moe/reference.py`.
+
+    rows: [T, in]. weight: [E, out, in]. counts: [E] int64, summing to T. Returns [T, out]. Raises KernelError.
+    """
+    check_floating("grouped_matmul", rows=rows, weight=weight)
+    expected = {"weight": (weight, (counts.shape[0], weight.shape[1], rows.shape[-1]))}
+    check_shapes("grouped_matmul", expected)
+    return run("grouped_matmul", rows, weight, counts)
+
+
+def linear_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
+    """Cross-entropy of a linear head, summed over tokens; target -100 is none; see `cross_entropy/reference.py`.
+
+    hidden: [T, d]. weight: [V, d]. targets: [T] int64. Returns a scalar, at least float32. Raises KernelError.
+    """
+    check_floating("linear_cross_entropy", hidden=hidden, weight=weight)
+    expected = {"weight": (weight, (weight.shape[0], hidden.shape[-1])), "targets": (targets, (hidden.shape[0],))}
+    check_shapes("linear_cross_entropy", expected)
+    return run("linear_cross_entropy", hidden, weight, targets)

@@ -4,9 +4,14 @@ Source: the released `config.json` of Flash and Pro and the official `inference/
 (arXiv 2606.19348).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import isfinite
-from typing import Any, Self
+from os import PathLike
+from sys import float_info
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from transformers import DeepseekV4Config
 
 WINDOW, SPARSE, HEAVY = 0, 4, 128  # compression ratio of a layer: window only, CSA, HCA
 COUNTS = (
@@ -130,10 +135,29 @@ class ModelConfig:
         )  # fmt: skip
         return replace(base, **over)
 
+    @classmethod
+    def from_hf(
+        cls, source: "str | PathLike[str] | Mapping[str, Any] | DeepseekV4Config", name: str = "DeepSeek-V4"
+    ) -> Self:
+        """The model of a Hugging Face `config.json`: its path, its folder, its content, or a transformers config.
+
+        Reads the released files and what transformers writes. Raises ConfigError for a file that cannot be read, and,
+        naming it, for a field that is missing, contradicts another, or asks for another architecture.
+        """
+        from trex.model import hf
+
+        return cls(name=name, **hf.fields(source))
+
+    def to_hf(self) -> "DeepseekV4Config":
+        """The transformers config of the same model; see `trex.model.hf.to_hf`, and there for what is refused."""
+        from trex.model import hf
+
+        return hf.to_hf(self)
+
 
 def _is_count(value: object, least: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= float_info.max

@@ -12,18 +12,20 @@ from trex.model.config import ConfigError
 
 STD = 0.02
 HC_GATE = 0.01
-ZERO = ("sinks", "position_bias", "base", "hc_base", "e_score_correction_bias")
-GATES = ("scale", "hc_scale")
+ZERO = ("attn_sink", "ape", "bias", "base")
+GATES = ("scale",)
 
 
 @torch.no_grad()
 def initialise(model: nn.Module, generator: torch.Generator, num_experts: int) -> None:
-    """Set every parameter and persistent buffer of `model` (transformers' names) in place, in the order of their names.
+    """Set every parameter and persistent buffer of `model` in place, in the order of their names.
 
     generator: a CPU generator, the only source of randomness. Raises ConfigError for a name that has no rule.
     """
     for name, tensor in sorted(model.state_dict().items()):
         last = name.rsplit(".", 1)[-1]
+        if last.startswith("hc_"):  # hc_attn_fn, hc_head_base, …
+            last = last.rsplit("_", 1)[-1]
         if last == "tid2eid":
             table = balanced_table(tensor.shape[0], num_experts, tensor.shape[1], generator)
             tensor.copy_(table)

@@ -1,85 +1,185 @@
-"""DeepSeek-V4 as a function of tokens.
+"""DeepSeek-V4 as a function of tokens, in plain PyTorch that reads like its report (arXiv 2606.19348).
 
-The interface is the one that stays: `Transformer(config)(tokens, doc_ids=None) -> Output`. Behind it, for now, works
-transformers' `DeepseekV4ForCausalLM`, whose logits agree with DeepSeek's own code. It lacks three things, which are
-refused or absent rather than imitated: packed documents (`doc_ids` is an error: its compressors would mix neighbours),
-the MTP block (`Output.mtp_logits` is None) and the indexer's KL loss (`Output.losses` is empty, and the indexer keeps
-its initial weights, since top-k passes no gradient). Parameters carry transformers' names.
+Parameters carry the names of the official checkpoint, the routed experts' matrices stacked.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
-from trex.model.config import ConfigError, ModelConfig
-from trex.model.hf import to_hf
+from trex.kernels import ops
+from trex.model.attention import check_indexer_mode
+from trex.model.block import Block, MTPBlock, Report
+from trex.model.config import WINDOW, ConfigError, ModelConfig
+from trex.model.documents import Documents
 from trex.model.initial import initialise
+from trex.model.layers import Linear, RMSNorm
+from trex.model.losses import IGNORE, mtp_targets, next_tokens
+from trex.model.rotary import Turns, turns
 
 
 @dataclass(frozen=True)
 class Output:
-    """What one forward pass gives."""
+    """What one forward pass gives.
 
-    logits: Tensor  # [B, S, vocab]; logits[:, t] predicts token t + 1
-    mtp_logits: Tensor | None = None  # [B, S, vocab]; predicts token t + 2
-    losses: dict[str, Tensor] = field(default_factory=dict)  # auxiliary losses by name, scalars
+    Each loss is a sum over tokens, and `counts` says over how many, so that micro-batches, packs and ranks add up:
+    "lm" and "mtp" (nats; where targets are given), "indexer" and "balance" (summed over layers).
+    """
+
+    logits: Tensor | None  # [B, S, vocab], logits[:, t] predicts token t + 1; None where targets are given
+    mtp_logits: Tensor | None = None  # [B, S, vocab], predicts token t + 2; undefined at the last token of a document
+    losses: dict[str, Tensor] = field(default_factory=dict)  # scalars
+    counts: dict[str, Tensor] = field(default_factory=dict)  # scalars, int64
+    loads: Tensor | None = None  # [layers, the MTP block last, E] int64: real tokens of each expert
+
+
+class Embedding(nn.Embedding):
+    """Token embedding; its initial values are left to `trex.model.initial`."""
+
+    def reset_parameters(self) -> None:
+        """Draw nothing."""
 
 
 class Transformer(nn.Module):
-    """The model of `config`, on the CPU in float32, with initial weights drawn from `seed`.
+    """The model of `config`, in float32, with initial weights drawn from `seed`.
 
     Built under `torch.device("meta")` it holds shapes only and draws nothing. The global random state is untouched.
     """
 
     def __init__(self, config: ModelConfig, seed: int = 0) -> None:
         super().__init__()
+        if config.mtp_layers > 1:
+            raise ConfigError(f"mtp_layers = {config.mtp_layers!r}; the model is written for 0 or 1")
         self.config = config
-        hf_config = to_hf(config)
-        from transformers import DeepseekV4ForCausalLM
-
-        with torch.random.fork_rng(devices=[]):
-            built = DeepseekV4ForCausalLM(hf_config)
-        self.model: nn.Module = built.model
-        self.lm_head: nn.Module = built.lm_head
-        if not self.lm_head.weight.is_meta:
+        n, d = config.hc_mult, config.hidden_size
+        self.embed = Embedding(config.vocab_size, d)
+        self.layers = nn.ModuleList(
+            Block(config, ratio, hashed=layer < config.hash_layers)
+            for layer, ratio in enumerate(config.compress_ratios)
+        )
+        self.hc_head_fn = nn.Parameter(torch.empty(n, n * d))
+        self.hc_head_base = nn.Parameter(torch.empty(n))
+        self.hc_head_scale = nn.Parameter(torch.empty(1))
+        self.norm = RMSNorm(d, config.eps)
+        self.head = Linear(d, config.vocab_size)
+        self.mtp = nn.ModuleList(MTPBlock(config) for _ in range(config.mtp_layers))
+        if not self.head.weight.is_meta:
             initialise(self, torch.Generator().manual_seed(seed), config.num_experts)
 
-    def forward(self, tokens: Tensor, doc_ids: Tensor | None = None) -> Output:
-        """Logits of `tokens`, [B, S] integers; positions count from the start of each row.
+    def forward(
+        self, tokens: Tensor, doc_ids: Tensor | None = None, targets: Tensor | None = None, *,
+        mtp: bool = True, indexer: str = "sparse", recompute: bool = False,
+    ) -> Output:  # fmt: skip
+        """Logits, or losses where targets are given.
 
-        Pad on the right: what follows a position never reaches it. Raises ConfigError for tokens that are not [B, S]
-        integers below `vocab_size`, and for `doc_ids`.
+        tokens: [B, S] integers. doc_ids: [B, S] integers; a run of equal ids is a document, which sees nothing of the
+        others and whose positions begin at 0; negative ids are padding. None: each row is one document. targets:
+        [B, S] int64, the token after each, -100 for none; the logits are then never held. mtp: whether to run the MTP
+        block. indexer: "sparse" (its loss over the selected entries), "warm-up" (CSA attends to all visible entries,
+        the loss is over all of them) or "frozen" (no loss, no gradient). recompute: keep only the streams between
+        layers for the backward pass and compute the rest again.
+        Raises ConfigError for tokens, doc_ids, targets or a mode that are not as above.
         """
-        self._check(tokens, doc_ids)
-        hidden = self.model(input_ids=tokens, use_cache=False).last_hidden_state
-        return Output(self.lm_head(hidden))
+        self._check(tokens, doc_ids, targets)
+        check_indexer_mode(indexer)
+        documents, turn = self.surroundings(tokens, doc_ids)
+        streams = self.embed(tokens).unsqueeze(2).expand(-1, -1, self.config.hc_mult, -1)
+        reports = []
+        for layer, ratio in zip(self.layers, self.config.compress_ratios, strict=True):
+            arguments = (streams, tokens, documents, turn[ratio], indexer)
+            streams, report = checkpoint(layer, *arguments, use_reentrant=False) if recompute else layer(*arguments)
+            reports.append(report)
+        hidden = self.collapse(streams)
+        ahead = None
+        if mtp and len(self.mtp):
+            ahead, report = self._ahead(streams, tokens, documents, turn[WINDOW], indexer, recompute)
+            reports.append(report)
+        return self._output(hidden, ahead, targets, documents, reports)
 
-    def _check(self, tokens: Tensor, doc_ids: Tensor | None) -> None:
-        if doc_ids is not None:
-            raise ConfigError(
-                "doc_ids were given, but this model cannot keep the documents of one row apart: its compressors mix "
-                "neighbours; give each document a row of its own, padded on the right (trex.data.tokens.pack)"
-            )
+    def surroundings(self, tokens: Tensor, doc_ids: Tensor | None) -> tuple[Documents, dict[int, Turns]]:
+        """Documents of the rows and the turns of each layer kind."""
+        ratios = {*self.config.compress_ratios, WINDOW}
+        documents = Documents.single(tokens, ratios) if doc_ids is None else Documents.packed(doc_ids, ratios)
+        dtype = torch.promote_types(self.embed.weight.dtype, torch.float32)
+        return documents, {ratio: turns(self.config, documents, ratio, dtype) for ratio in ratios}
+
+    def collapse(self, streams: Tensor) -> Tensor:
+        """What the head reads. streams: [B, S, n, d]. Returns [B, S, d]."""
+        return self.norm(
+            ops.collapse_streams(streams, self.hc_head_fn, self.hc_head_base, self.hc_head_scale, self.config.eps)
+        )
+
+    @torch.no_grad()
+    def shift_biases(self, loads: Tensor, speed: float = 1e-3) -> None:
+        """Move each selection bias against the load, after an optimizer step (DeepSeek-V3 report §2.1.2).
+
+        loads: [layers, E], `Output.loads` summed over the micro-batches and ranks of the step. speed: .001 in
+        DeepSeek-V4's training. Raises ConfigError for loads of another shape.
+        """
+        blocks: Sequence[nn.Module] = [*self.layers, *self.mtp]
+        if loads.dim() != 2 or loads.shape[0] not in (len(self.layers), len(blocks)):
+            raise ConfigError(f"loads {list(loads.shape)}; accepted: one row per layer, {len(blocks)} with MTP")
+        for block, load in zip(blocks, loads, strict=False):
+            assert isinstance(block, Block)
+            block.ffn.gate.shift_bias(load, speed)
+
+    def _ahead(
+        self, streams: Tensor, tokens: Tensor, documents: Documents, turn: Turns, indexer: str, recompute: bool
+    ) -> tuple[Tensor, Report]:
+        block = self.mtp[0]
+        assert isinstance(block, MTPBlock)
+        following, exists = next_tokens(tokens, documents)
+        embedded = self.embed(following) * exists.unsqueeze(-1)
+        arguments = (block.merge(streams, embedded), following, documents, turn, indexer)
+        streams, report = checkpoint(block, *arguments, use_reentrant=False) if recompute else block(*arguments)
+        return block.collapse(streams), report
+
+    def _output(
+        self, hidden: Tensor, ahead: Tensor | None, targets: Tensor | None, documents: Documents, reports: list[Report]
+    ) -> Output:
+        losses, counts = {}, {}
+        if targets is not None:
+            goals = {"lm": (hidden, targets)}
+            if ahead is not None:
+                goals["mtp"] = (ahead, mtp_targets(targets, documents))
+            for name, (states, goal) in goals.items():
+                losses[name] = ops.linear_cross_entropy(states.flatten(0, 1), self.head.weight, goal.flatten())
+                counts[name] = (goal != IGNORE).sum()
+        real = documents.real
+        for name, values, where in (
+            ("indexer", [r.indexer for r in reports], [b.visible > 0 for m, b in documents.blocks.items() if m == 4]),
+            ("balance", [r.routing.balance for r in reports], []),
+        ):
+            found = [value for value in values if value is not None]
+            if found:
+                losses[name] = torch.stack(found).sum()
+                counts[name] = (real & where[0] if where else real).sum()
+        return Output(
+            logits=self.head(hidden) if targets is None else None,
+            mtp_logits=self.head(ahead) if targets is None and ahead is not None else None,
+            losses=losses,
+            counts=counts,
+            loads=torch.stack([r.routing.load for r in reports]),
+        )
+
+    def _check(self, tokens: Tensor, doc_ids: Tensor | None, targets: Tensor | None) -> None:
         if tokens.dim() != 2 or tokens.numel() == 0 or tokens.is_floating_point() or tokens.dtype == torch.bool:
             raise ConfigError(
                 f"tokens are {tuple(tokens.shape)} {tokens.dtype}; accepted: [B, S] integers, B and S >= 1"
             )
-        low, high = int(tokens.min()), int(tokens.max())
-        if low < 0 or high >= self.config.vocab_size:
-            bad = low if low < 0 else high
-            raise ConfigError(f"token id {bad}; {self.config.name} accepts 0 to {self.config.vocab_size - 1}")
-
-
-@torch.no_grad()
-def greedy(model: Transformer, tokens: Tensor, new_tokens: int, stop: int | None = None) -> Tensor:
-    """Extend `tokens` [1, S] by the likeliest next token, `new_tokens` times or until `stop`; ties go to the lowest id.
-
-    Every step runs the whole sequence again (there are no caches yet), so it suits short samples. Returns [1, S + n].
-    """
-    for _ in range(new_tokens):
-        best = model(tokens).logits[:, -1].argmax(-1, keepdim=True)
-        tokens = torch.cat([tokens, best], dim=1)
-        if stop is not None and int(best) == stop:
-            break
-    return tokens
+        for name, given in (("doc_ids", doc_ids), ("targets", targets)):
+            if given is not None and (given.shape != tokens.shape or given.is_floating_point()):
+                raise ConfigError(
+                    f"{name} are {tuple(given.shape)} {given.dtype}; accepted: integers {tuple(tokens.shape)}"
+                )
+        size = self.config.vocab_size
+        for name, given, least in (("token id", tokens, 0), ("target", targets, IGNORE)):
+            if given is None or given.is_meta:
+                continue
+            wrong = (given < 0) & (given != least) | (given >= size)
+            if wrong.any():
+                also = f", or {IGNORE} for none" if least == IGNORE else ""
+                raise ConfigError(f"{name} {int(given[wrong][0])}; {self.config.name} accepts 0 to {size - 1}{also}")

@@ -1,0 +1,1 @@
+"""Shared-KV attention over a window, compressed entries and a sink, in one softmax."""

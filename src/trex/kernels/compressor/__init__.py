@@ -1,0 +1,1 @@
+"""The compressor of CSA and HCA: one entry per block of tokens."""

@@ -1,0 +1,1 @@
+"""Cross-entropy of a linear head, in pieces of the tokens."""

@@ -1,0 +1,1 @@
+"""Mixture of experts: routing, bringing tokens to their experts and back, matrix products per expert."""
