@@ -1,8 +1,8 @@
 """Our state dict and that of transformers' `DeepseekV4ForCausalLM`: other names, and experts stacked otherwise.
 
-Ours are the names of the released checkpoints, with the routed experts of a layer in one tensor per matrix: `experts.w1`
-(gate) and `experts.w3` (up) [E, I, d], `experts.w2` (down) [E, d, I]. transformers keeps gate and up in one
-`gate_up_proj` [E, 2I, d], gate first, and has no MTP blocks.
+Ours are the names of the released checkpoints, with the routed experts of a layer in one tensor per matrix:
+`experts.w1` (gate) and `experts.w3` (up) [E, I, d], `experts.w2` (down) [E, d, I]. transformers keeps gate and up in
+one `gate_up_proj` [E, 2I, d], gate first, and has no MTP blocks.
 """
 
 import re
@@ -57,6 +57,8 @@ LAYER = {
     "ffn.shared_experts.w2.weight": "mlp.shared_experts.down_proj.weight",
 }
 GATE, UP, GATE_UP = "ffn.experts.w1", "ffn.experts.w3", "mlp.experts.gate_up_proj"
+THEIR_MODEL = {theirs: ours for ours, theirs in MODEL.items()}
+THEIR_LAYER = {theirs: ours for ours, theirs in LAYER.items()}
 IN_LAYER = re.compile(r"(layers\.(?:0|[1-9][0-9]*)\.)(.+)")
 
 
@@ -65,17 +67,20 @@ def to_transformers(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
     Raises CheckpointError that lists all names that are none of our model, and gates or ups without the other.
     """
-    result, unknown = {}, []
+    result: dict[str, Tensor] = {}
+    unknown = []
     for name, tensor in state.items():
         layer, own = _parts(name)
         if own in (GATE, UP):
-            gate, up = (state.get(layer + half) for half in (GATE, UP))
-            if gate is None or up is None or gate.shape != up.shape:
-                raise CheckpointError(f"{name} {list(tensor.shape)}: {layer + GATE} and {layer + UP} must match")
+            gate, up = state.get(layer + GATE), state.get(layer + UP)
+            if gate is None or up is None or gate.shape != up.shape or gate.dim() != 3:
+                raise CheckpointError(f"{layer}{GATE} and {layer}{UP} must be there both, [experts, hidden, channels]")
             if own == GATE:
                 result[f"model.{layer}{GATE_UP}"] = torch.cat([gate, up], dim=1)
-        elif own in (LAYER if layer else MODEL):
-            result[f"model.{layer}{LAYER[own]}" if layer else MODEL[own]] = tensor
+        elif own in LAYER:
+            result[f"model.{layer}{LAYER[own]}"] = tensor
+        elif name in MODEL:
+            result[MODEL[name]] = tensor
         elif not name.startswith("mtp."):
             unknown.append(name)
     _refuse(unknown, "DeepSeek-V4")
@@ -88,15 +93,16 @@ def from_transformers(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     Raises CheckpointError that lists all names that are none of transformers' DeepseekV4ForCausalLM, and a
     `gate_up_proj` that has no halves.
     """
-    result, unknown = {}, []
+    result: dict[str, Tensor] = {}
+    unknown = []
     for name, tensor in state.items():
-        layer, own = _parts(name.removeprefix("model."))
-        if layer and own == GATE_UP:
+        layer, own = _parts(name, "model.")
+        if own == GATE_UP:
             if tensor.dim() != 3 or tensor.shape[1] % 2:
-                raise CheckpointError(f"{name} has shape {list(tensor.shape)}; accepted: [experts, 2 * hidden, channels]")
-            for half, part in zip((GATE, UP), tensor.chunk(2, dim=1), strict=True):
-                result[layer + half] = part.clone(memory_format=torch.contiguous_format)
-        elif layer and name.startswith("model.") and own in THEIR_LAYER:
+                raise CheckpointError(f"{name} is {list(tensor.shape)}; accepted: [experts, 2 * hidden, channels]")
+            gate, up = (half.clone(memory_format=torch.contiguous_format) for half in tensor.chunk(2, dim=1))
+            result |= {layer + GATE: gate, layer + UP: up}
+        elif own in THEIR_LAYER:
             result[layer + THEIR_LAYER[own]] = tensor
         elif name in THEIR_MODEL:
             result[THEIR_MODEL[name]] = tensor
@@ -106,14 +112,10 @@ def from_transformers(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return result
 
 
-THEIR_MODEL = {theirs: ours for ours, theirs in MODEL.items()}
-THEIR_LAYER = {theirs: ours for ours, theirs in LAYER.items()}
-
-
-def _parts(name: str) -> tuple[str, str]:
-    """`layers.3.` and the name in the layer; an empty string and the name for what is in no layer."""
-    match = IN_LAYER.fullmatch(name)
-    return (match[1], match[2]) if match else ("", name)
+def _parts(name: str, prefix: str = "") -> tuple[str, str]:
+    """`layers.3.` and the name in the layer; two empty strings for what is in no layer."""
+    match = IN_LAYER.fullmatch(name, len(prefix)) if name.startswith(prefix) else None
+    return (match[1], match[2]) if match else ("", "")
 
 
 def _refuse(unknown: list[str], model: str) -> None:
