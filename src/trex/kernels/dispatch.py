@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from trex.kernels import compiler
+from trex.kernels.attention import cpu as attention_cpu
 from trex.kernels.attention import reference as attention
 from trex.kernels.checks import DTYPES, KernelError
 from trex.kernels.compressor import reference as compressor
@@ -67,7 +68,10 @@ OPERATORS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
     "collapse_streams": {"reference": hyper_connections.collapse_streams},
     "compress": {"reference": compressor.compress},
     "attend": {"reference": attention.attend},
-    "shared_kv_attention": {"reference": attention.shared_kv_attention},
+    "shared_kv_attention": {
+        "cpu": attention_cpu.shared_kv_attention,
+        "reference": attention.shared_kv_attention,
+    },
     "index_scores": {"reference": indexer.index_scores},
     "top_entries": {"reference": indexer.top_entries},
     "select_entries": {"reference": indexer.select_entries},

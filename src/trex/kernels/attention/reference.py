@@ -54,8 +54,8 @@ def shared_kv_attention(
     for begin, lowest, highest in zip(ends, low, high, strict=True):
         end, first = min(begin + chunk, s), max(0, begin - window + 1)
         here, width = slice(begin, end), max(0, highest - lowest)
-        near = _near(start[:, here], begin, first, window)
-        far = _far(
+        near = near_mask(start[:, here], begin, first, window)
+        far = far_mask(
             offset[:, here], visible[:, here], lowest, width, selected[:, here] if selected is not None else None
         )
         shape = (max(len(near), len(far)), -1, -1)
@@ -67,14 +67,14 @@ def shared_kv_attention(
     return torch.cat(outputs, dim=1), torch.cat(masses, dim=1)
 
 
-def _near(start: Tensor, begin: int, first: int, window: int) -> Tensor:
+def near_mask(start: Tensor, begin: int, first: int, window: int) -> Tensor:
     """Which tokens from `first` on the queries from `begin` on see: [B or 1, Q, K] bool."""
     t = torch.arange(begin, begin + start.shape[1], device=start.device).unsqueeze(-1)
     key = torch.arange(first, begin + start.shape[1], device=start.device)
     return (key <= t) & (key > t - window) & (key >= start.unsqueeze(-1))
 
 
-def _far(offset: Tensor, visible: Tensor, lowest: int, width: int, selected: Tensor | None) -> Tensor:
+def far_mask(offset: Tensor, visible: Tensor, lowest: int, width: int, selected: Tensor | None) -> Tensor:
     """Which of `width` entries from `lowest` on the queries see: [B or 1, Q, width] bool."""
     entry = torch.arange(lowest, lowest + width, device=offset.device)
     first = offset.unsqueeze(-1)
