@@ -18,8 +18,11 @@ from trex.kernels.attention import cpu as attention_cpu
 from trex.kernels.attention import reference as attention
 from trex.kernels.checks import DTYPES, KernelError
 from trex.kernels.compressor import reference as compressor
+from trex.kernels.cross_entropy import cpu as cross_entropy_cpu
 from trex.kernels.cross_entropy import reference as cross_entropy
+from trex.kernels.hyper_connections import cpu as hyper_connections_cpu
 from trex.kernels.hyper_connections import reference as hyper_connections
+from trex.kernels.indexer import cpu as indexer_cpu
 from trex.kernels.indexer import reference as indexer
 from trex.kernels.limited_swiglu import cpu as limited_swiglu_cpu
 from trex.kernels.limited_swiglu import reference as limited_swiglu_reference
@@ -63,8 +66,8 @@ OPERATORS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
         "reference": limited_swiglu_reference.limited_swiglu,
     },
     "rope": {"reference": rope.rope},
-    "read_streams": {"reference": hyper_connections.read_streams},
-    "write_streams": {"reference": hyper_connections.write_streams},
+    "read_streams": {"cpu": hyper_connections_cpu.read_streams, "reference": hyper_connections.read_streams},
+    "write_streams": {"cpu": hyper_connections_cpu.write_streams, "reference": hyper_connections.write_streams},
     "collapse_streams": {"reference": hyper_connections.collapse_streams},
     "compress": {"reference": compressor.compress},
     "attend": {"reference": attention.attend},
@@ -74,7 +77,7 @@ OPERATORS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
     },
     "index_scores": {"reference": indexer.index_scores},
     "top_entries": {"reference": indexer.top_entries},
-    "select_entries": {"reference": indexer.select_entries},
+    "select_entries": {"cpu": indexer_cpu.select_entries, "reference": indexer.select_entries},
     "indexer_loss": {"reference": indexer.indexer_loss},
     "router_scores": {"reference": moe.router_scores},
     "select_experts": {"reference": moe.select_experts},
@@ -82,7 +85,10 @@ OPERATORS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
     "permute": {"reference": moe.permute},
     "unpermute": {"reference": moe.unpermute},
     "grouped_matmul": {"reference": moe.grouped_matmul},
-    "linear_cross_entropy": {"reference": cross_entropy.linear_cross_entropy},
+    "linear_cross_entropy": {
+        "cpu": cross_entropy_cpu.linear_cross_entropy,
+        "reference": cross_entropy.linear_cross_entropy,
+    },
 }
 
 

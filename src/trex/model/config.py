@@ -124,6 +124,17 @@ class ModelConfig:
         )  # fmt: skip
 
     @classmethod
+    def nano(cls, **over: Any) -> Self:
+        """Four layers and 45 M parameters: what the benchmarks train on two CPU cores; `over` replaces any field."""
+        base = cls(
+            "nano", hidden_size=512, num_layers=4, num_heads=8, q_lora_rank=256, o_groups=2, num_experts=8,
+            expert_size=512, route_scale=1.5, index_topk=128, compress_ratios=(WINDOW, SPARSE, HEAVY, SPARSE),
+            vocab_size=8192, head_dim=128, rope_dim=32, o_lora_rank=256, experts_per_token=2, hash_layers=1,
+            index_heads=16, index_dim=64,
+        )  # fmt: skip
+        return replace(base, **over)
+
+    @classmethod
     def tiny(cls, **over: Any) -> Self:
         """Six layers with every layer kind, small enough to train on two CPU cores; `over` replaces any field."""
         base = cls(

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from trex.kernels.attention.reference import far_mask, near_mask
+from trex.kernels.gather import flat_rows, gather_rows
 from trex.kernels.precision import no_autocast, product_dtype
 
 CHUNK = 128  # queries
@@ -137,12 +138,7 @@ def _chunks(
 def _keys_and_logits(chunk: _Chunk, q: Tensor, kv: Tensor, entries: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Keys of the window [B, W, c], entries [B, n, c] or gathered [B, Q, K, c], and the scaled, masked logits."""
     near = kv[:, chunk.near]
-    if chunk.own is None:
-        far = entries[:, chunk.far]
-    else:
-        b, n, c = entries.shape
-        rows = chunk.own + torch.arange(b, device=q.device).mul(n).view(-1, 1, 1)
-        far = entries.reshape(b * n, c).index_select(0, rows.flatten()).view(*chunk.own.shape, c)
+    far = entries[:, chunk.far] if chunk.own is None else gather_rows(entries, chunk.own)
     logits = _products(q[:, chunk.here], near, far, chunk).mul_(q.shape[-1] ** -0.5)
     return near, far, logits.masked_fill_(chunk.hidden, -torch.inf)
 
@@ -184,5 +180,4 @@ def _add_mass(mass: Tensor, p: Tensor, chunk: _Chunk, selected: Tensor | None) -
 
 def _scatter(dentries: Tensor, own: Tensor, gradient: Tensor) -> None:
     b, n, c = dentries.shape
-    rows = own + torch.arange(b, device=own.device).mul(n).view(-1, 1, 1)
-    dentries.view(b * n, c).index_add_(0, rows.flatten(), gradient.to(dentries.dtype).view(-1, c))
+    dentries.view(b * n, c).index_add_(0, flat_rows(own, n), gradient.to(dentries.dtype).view(-1, c))

@@ -25,13 +25,8 @@ def read_streams(
     x: [..., n, d]. fn: [(2 + n)·n, n·d]. base: [(2 + n)·n]. scale: [3]. iterations: of Sinkhorn. Returns h [..., d] in
     x's dtype, post [..., n] and K [..., n, n], both at least float32, in which all is computed.
     """
-    n = x.shape[-2]
-    sizes = [n, n, n * n]
-    m_pre, m_post, m_mix = _coefficients(x, fn, eps).split(sizes, dim=-1)
-    b_pre, b_post, b_mix = base.split(sizes)
-    h = _collapse(x, m_pre * scale[0] + b_pre, eps)
-    post = 2 * torch.sigmoid(m_post * scale[1] + b_post)
-    return h, post, sinkhorn((m_mix * scale[2] + b_mix).unflatten(-1, (n, n)), iterations, eps)
+    pre, post, mix = coefficients(_projected(x, fn, eps), base, scale, x.shape[-2], iterations, eps)
+    return _collapse(x, pre), post, mix
 
 
 def write_streams(y: Tensor, x: Tensor, post: Tensor, mix: Tensor) -> Tensor:
@@ -50,7 +45,7 @@ def collapse_streams(x: Tensor, fn: Tensor, base: Tensor, scale: Tensor, eps: fl
 
     x: [..., n, d]. fn: [n, n·d]. base: [n]. scale: [1]. Returns [..., d] in x's dtype.
     """
-    return _collapse(x, _coefficients(x, fn, eps) * scale + base, eps)
+    return _collapse(x, torch.sigmoid(_projected(x, fn, eps) * scale + base) + eps)
 
 
 def sinkhorn(logits: Tensor, iterations: int = 20, eps: float = 1e-6) -> Tensor:
@@ -66,13 +61,25 @@ def sinkhorn(logits: Tensor, iterations: int = 20, eps: float = 1e-6) -> Tensor:
     return k
 
 
-def _coefficients(x: Tensor, fn: Tensor, eps: float) -> Tensor:
-    """fn·u / rms(u), [..., rows of fn]; the division commutes with the product, so u itself is never written."""
+def coefficients(
+    m: Tensor, base: Tensor, scale: Tensor, n: int, iterations: int, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """pre [..., n], post [..., n] and K [..., n, n] from m [..., (2 + n)·n], see `read_streams`."""
+    sizes = [n, n, n * n]
+    m_pre, m_post, m_mix = m.split(sizes, dim=-1)
+    b_pre, b_post, b_mix = base.split(sizes)
+    pre = torch.sigmoid(m_pre * scale[0] + b_pre) + eps
+    post = 2 * torch.sigmoid(m_post * scale[1] + b_post)
+    return pre, post, sinkhorn((m_mix * scale[2] + b_mix).unflatten(-1, (n, n)), iterations, eps)
+
+
+def _projected(x: Tensor, fn: Tensor, eps: float) -> Tensor:
+    """fn·u / rms(u), [..., rows of fn]; the division commutes with the product, so u / rms(u) is never written."""
     u = wide(x).flatten(-2)
     with no_autocast(x):
         return linear(u, fn.to(u.dtype)) * torch.rsqrt(u.square().mean(dim=-1, keepdim=True) + eps)
 
 
-def _collapse(x: Tensor, pre: Tensor, eps: float) -> Tensor:
+def _collapse(x: Tensor, pre: Tensor) -> Tensor:
     with no_autocast(x):
-        return torch.matmul((torch.sigmoid(pre) + eps).unsqueeze(-2), x.to(pre.dtype)).squeeze(-2).to(x.dtype)
+        return torch.matmul(pre.unsqueeze(-2), x.to(pre.dtype)).squeeze(-2).to(x.dtype)

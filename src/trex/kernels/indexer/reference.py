@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from trex.kernels.gather import gather_rows
 from trex.kernels.precision import no_autocast, product_dtype, wide
 
 
@@ -67,7 +68,9 @@ def select_entries(
     on, visible[t] in number. Returns [B, S, min(top_k, N)] int64, see `top_entries`; no gradient.
     """
     pieces = zip(q.split(chunk, 1), w.split(chunk, 1), offset.split(chunk, 1), visible.split(chunk, 1), strict=True)
-    return torch.cat([top_entries(_masked(index_scores(qs, k, ws), o, v), top_k) for qs, ws, o, v in pieces], dim=1)
+    return torch.cat(
+        [top_entries(masked_scores(index_scores(qs, k, ws), o, v), top_k) for qs, ws, o, v in pieces], dim=1
+    )
 
 
 def indexer_loss(
@@ -82,9 +85,8 @@ def indexer_loss(
 
     def piece(qs: Tensor, ws: Tensor, ms: Tensor, o: Tensor, v: Tensor, chosen: Tensor | None) -> Tensor:
         if chosen is None:
-            return indexer_kl(_masked(index_scores(qs, k, ws), o, v), ms)
-        own = k.gather(1, chosen.clamp_min(0).flatten(1).unsqueeze(-1).expand(-1, -1, k.shape[-1]))
-        scores = index_scores(qs, own.unflatten(1, chosen.shape[1:]), ws)
+            return indexer_kl(masked_scores(index_scores(qs, k, ws), o, v), ms)
+        scores = index_scores(qs, gather_rows(k, chosen.clamp_min(0)), ws)
         return indexer_kl(scores.masked_fill(chosen < 0, -torch.inf), ms)
 
     whole = (q, w, mass, offset, visible)
@@ -95,8 +97,8 @@ def indexer_loss(
     )
 
 
-def _masked(scores: Tensor, offset: Tensor, visible: Tensor) -> Tensor:
-    """-inf for what a query does not see."""
+def masked_scores(scores: Tensor, offset: Tensor, visible: Tensor) -> Tensor:
+    """-inf for entries that a query does not see. scores: [B, S, N]. offset, visible: [B or 1, S]."""
     entry = torch.arange(scores.shape[-1], device=scores.device)
     first = offset.unsqueeze(-1)
     return scores.masked_fill((entry < first) | (entry >= first + visible.unsqueeze(-1)), -torch.inf)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear, softplus
 
-from trex.kernels.precision import no_autocast, wide
+from trex.kernels.precision import no_autocast, product_dtype, wide
 
 LEAST = 1e-20  # keeps 0/0 away where every score underflows
 
@@ -55,7 +55,9 @@ def unpermute(rows: Tensor, order: Tensor, tokens: int) -> Tensor:
 def grouped_matmul(rows: Tensor, weight: Tensor, counts: Tensor) -> Tensor:
     """rows_e · weight_eᵀ for each group of rows. rows: [T, in], grouped. weight: [E, out, in]. counts: [E] int64.
 
-    Returns [T, out]; an expert without rows gets a gradient of zeros.
+    Returns [T, out] in the dtype of products; an expert without rows gets a gradient of zeros.
     """
-    pieces = zip(rows.split(counts.tolist()), weight.unbind(), strict=True)
-    return torch.cat([linear(piece, matrix) for piece, matrix in pieces])
+    dtype = product_dtype(rows)
+    with no_autocast(rows):  # all matrices are cast at once, so that their gradients are too
+        pieces = zip(rows.to(dtype).split(counts.tolist()), weight.to(dtype).unbind(), strict=True)
+        return torch.cat([linear(piece, matrix) for piece, matrix in pieces])
