@@ -21,7 +21,7 @@ from trex import paths
 from trex.device import Measurement, keep_freed_memory
 from trex.files import write_atomic
 from trex.kernels import compiler
-from trex.kernels.cases import Case
+from trex.kernels.cases import OPERATORS, Case
 from trex.kernels.timing import compare
 from trex.results import provenance_block
 
@@ -30,7 +30,7 @@ Direction = Literal["forward", "backward", "forward+backward"]
 
 @dataclass(frozen=True)
 class Options:
-    """Measure rms_norm and limited_swiglu, eager and compiled, on this machine's CPU."""
+    """Measure the operators that have a case, eager and compiled, on this machine's CPU."""
 
     output: Path = paths.runs() / "bench" / "kernels.jsonl"
     """JSONL file, rewritten whole after each case."""
@@ -63,11 +63,10 @@ def main(options: Options) -> int:
     kept = options.keep_memory and keep_freed_memory(reserve_bytes=2**32)
     parameters = {"repeats": options.repeats, "threads": options.threads, "freed_memory_kept": kept}
     provenance = provenance_block(seed=options.seed, parameters=parameters, label="measured")
-    operators = ("rms_norm", "limited_swiglu")
     cases = [
         Case(operator, dtype, tokens, channels, direction, options.weighted)
         for operator, dtype, (tokens, channels), direction in itertools.product(
-            operators, options.dtypes, options.shapes, options.directions
+            OPERATORS, options.dtypes, options.shapes, options.directions
         )
     ]
     options.output.parent.mkdir(parents=True, exist_ok=True)

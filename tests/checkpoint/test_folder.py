@@ -12,10 +12,11 @@ from safetensors.torch import load_file, save_file
 from trex import checkpoint
 from trex.checkpoint import Checkpoint, CheckpointError
 from trex.checkpoint import folder as implementation
+from trex.checkpoint.names import to_transformers
 from trex.model.config import HEAVY, SPARSE, ModelConfig
 from trex.model.transformer import Transformer
 
-CONFIG = ModelConfig.tiny(num_layers=2, compress_ratios=(SPARSE, HEAVY), hash_layers=1, vocab_size=300, mtp_layers=0)
+CONFIG = ModelConfig.tiny(num_layers=2, compress_ratios=(SPARSE, HEAVY), hash_layers=1, vocab_size=300)
 TOKENS = torch.randint(0, 300, (2, 140), generator=torch.Generator().manual_seed(1))
 
 
@@ -42,7 +43,8 @@ def test_reload_gives_identical_logits_and_everything_else(model: Transformer, s
     loaded = checkpoint.load(saved)
     assert loaded.model.config == CONFIG
     with torch.no_grad():
-        assert torch.equal(loaded.model(TOKENS).logits, model(TOKENS).logits)
+        found, expected = loaded.model(TOKENS), model(TOKENS)
+    assert torch.equal(found.logits, expected.logits) and torch.equal(found.mtp_logits, expected.mtp_logits)
     assert loaded.documents == {"tokenizer": {"ids": [0, 1]}}
     assert torch.equal(loaded.tensors["optimizer"]["exp_avg/a"], torch.arange(6.0).view(2, 3).t())
     state = model.state_dict()
@@ -52,7 +54,7 @@ def test_reload_gives_identical_logits_and_everything_else(model: Transformer, s
 
 def test_the_dtype_is_kept(model: Transformer, tmp_path: Path) -> None:
     folder = checkpoint.save(Checkpoint(model.double()), tmp_path / "double")
-    assert checkpoint.load(folder).model.lm_head.weight.dtype == torch.float64
+    assert checkpoint.load(folder).model.head.weight.dtype == torch.float64
 
 
 def test_save_load_save_is_byte_identical(saved: Path, tmp_path: Path) -> None:
@@ -63,15 +65,24 @@ def test_save_load_save_is_byte_identical(saved: Path, tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_weights_are_plain_safetensors_with_transformers_names(model: Transformer, saved: Path) -> None:
+def test_weights_are_plain_safetensors_that_make_transformers_model(model: Transformer, saved: Path) -> None:
+    """The file's trunk, renamed, in transformers' own implementation: no name missing, none extra, the same logits."""
     from transformers import DeepseekV4ForCausalLM
 
-    from trex.model.hf import to_hf
-
-    theirs = DeepseekV4ForCausalLM(to_hf(CONFIG))
-    theirs.load_state_dict(load_file(saved / "model.safetensors"))  # strict: no name missing, none extra
+    weights = load_file(saved / "model.safetensors")
+    assert {"embed.weight", "layers.1.ffn.experts.w1", "mtp.0.e_proj.weight"} < weights.keys()
+    theirs = DeepseekV4ForCausalLM(CONFIG.to_hf())
+    theirs.load_state_dict(to_transformers(weights))
     with torch.no_grad():
-        assert torch.equal(theirs(input_ids=TOKENS).logits, model(TOKENS).logits)
+        difference = theirs(input_ids=TOKENS).logits - model(TOKENS).logits
+    assert difference.abs().max() < 1e-5
+
+
+def test_a_folder_of_another_format_is_refused(saved: Path) -> None:
+    manifest = json.loads((saved / "manifest.json").read_text())
+    (saved / "manifest.json").write_text(json.dumps({**manifest, "format": "trex-checkpoint-1"}))
+    with pytest.raises(CheckpointError, match="not a manifest of format 'trex-checkpoint-2'"):
+        checkpoint.load(saved)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "config.json", "tokenizer.json"])
@@ -106,19 +117,19 @@ def test_a_missing_file_is_named(saved: Path, tmp_path: Path) -> None:
 
 def test_all_wrong_tensors_are_listed(saved: Path) -> None:
     weights = load_file(saved / "model.safetensors")
-    del weights["lm_head.weight"]
+    del weights["head.weight"]
     weights["extra"] = torch.zeros(1)
-    weights["model.norm.weight"] = torch.ones(7)
-    weights["model.hc_head.hc_base"] = torch.full((4,), float("nan"))
+    weights["norm.weight"] = torch.ones(7)
+    weights["hc_head_base"] = torch.full((4,), float("nan"))
     save_file(weights, saved / "model.safetensors")
     reseal(saved)
     with pytest.raises(CheckpointError) as caught:
         checkpoint.load(saved)
     for part in (
-        "lm_head.weight is missing",
+        "head.weight is missing",
         "extra belongs to no part",
         "norm.weight is torch.float32 [7]",
-        "hc_base is not finite",
+        "hc_head_base is not finite",
     ):
         assert part in str(caught.value)
 
@@ -133,7 +144,7 @@ def test_a_config_of_no_model_is_refused(saved: Path, change: dict[str, object])
 
 
 def test_no_pickle_is_read(saved: Path) -> None:
-    torch.save({"lm_head.weight": torch.zeros(1)}, saved / "model.safetensors")
+    torch.save({"head.weight": torch.zeros(1)}, saved / "model.safetensors")
     reseal(saved)
     with pytest.raises(CheckpointError, match="not a safetensors file"):
         checkpoint.load(saved)
@@ -152,7 +163,7 @@ def test_an_existing_checkpoint_is_replaced_only_on_request(model: Transformer, 
     with pytest.raises(CheckpointError, match="exists"):
         checkpoint.save(Checkpoint(model), saved)
     checkpoint.save(Checkpoint(Transformer(CONFIG, seed=9)), saved, replace=True)
-    assert not torch.equal(checkpoint.load(saved).model.lm_head.weight, model.lm_head.weight)
+    assert not torch.equal(checkpoint.load(saved).model.head.weight, model.head.weight)
     assert [p.name for p in saved.parent.iterdir()] == [saved.name]
 
 
@@ -170,7 +181,7 @@ def test_an_interrupted_save_leaves_what_was_there(
         checkpoint.save(Checkpoint(Transformer(CONFIG, seed=9)), target, replace=replace)
     monkeypatch.undo()
     assert [p.name for p in saved.parent.iterdir()] == [saved.name]
-    assert torch.equal(checkpoint.load(saved).model.lm_head.weight, model.lm_head.weight)
+    assert torch.equal(checkpoint.load(saved).model.head.weight, model.head.weight)
 
 
 def test_a_failed_rename_puts_the_old_one_back(
@@ -187,7 +198,7 @@ def test_a_failed_rename_puts_the_old_one_back(
     monkeypatch.setattr(implementation.os, "rename", fail_second)
     with pytest.raises(OSError, match="disk gone"):
         checkpoint.save(Checkpoint(Transformer(CONFIG, seed=9)), saved, replace=True)
-    assert torch.equal(checkpoint.load(saved).model.lm_head.weight, model.lm_head.weight)
+    assert torch.equal(checkpoint.load(saved).model.head.weight, model.head.weight)
     assert [p.name for p in saved.parent.iterdir()] == [saved.name]
 
 
@@ -196,8 +207,8 @@ def test_what_cannot_be_kept_is_refused_before_writing(model: Transformer, tmp_p
         with pytest.raises(CheckpointError):
             checkpoint.save(Checkpoint(model, documents), tmp_path / "x")
     with torch.no_grad():
-        model.lm_head.weight[0, 0] = float("inf")
-    with pytest.raises(CheckpointError, match=r"not finite: lm_head\.weight"):
+        model.head.weight[0, 0] = float("inf")
+    with pytest.raises(CheckpointError, match=r"not finite: head\.weight"):
         checkpoint.save(Checkpoint(model), tmp_path / "x")
     assert list(tmp_path.iterdir()) == []
 

@@ -1,13 +1,14 @@
-"""The reduced tokenizer round-trips, agrees with DeepSeek's, and rows predict every token once."""
+"""The reduced tokenizer round-trips, agrees with DeepSeek's, and packed rows predict every token once."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
 from tokenizers import Tokenizer as Engine
 
 from trex.data.problem import DataError
-from trex.data.tokens import BOS, EOS, IGNORE, Tokenizer, _file, pack
+from trex.data.tokens import BOS, EOS, IGNORE, Rows, Tokenizer, _file, pack
 
 CORPUS = [
     "Minimise $3 x_1 + 2.5 x_2$ subject to $x_1 \\ge 0$.\n\n| item | cost |\n|---|---|\n| A | 12 |\n",
@@ -97,34 +98,93 @@ def test_incomplete_bytes_decode_to_the_replacement_character(tokenizer: Tokeniz
     assert tokenizer.decode(tokenizer.encode("ä")[:1]) == "\ufffd"
 
 
-@pytest.mark.parametrize("seq_len", [1, 2, 7, 8, 100])
-def test_rows_predict_every_token_but_the_first_once(seq_len: int) -> None:
-    documents = [[BOS, *range(10, 10 + n), EOS] for n in (0, 1, 6, 7, 8, 23)]
-    rows = pack(documents, seq_len)
-    assert rows.tokens.shape == (len(rows), seq_len + 1) and rows.seq_len == seq_len
-    seen = []
-    for index in torch.arange(len(rows)).split(3):
-        inputs, targets = rows.batch(index)
-        assert inputs.shape == targets.shape and inputs.shape[1] <= seq_len
-        for row, (a, b) in enumerate(zip(inputs, targets, strict=True)):
-            real = b != IGNORE
-            assert real[: int(real.sum())].all()  # padding is on the right
-            assert torch.equal(a[1:][real[1:]], b[:-1][real[1:]])  # a target is the next input
-            assert int(real.sum()) == rows.lengths[index[row]] - 1
-            seen += b[real].tolist()
-    assert seen == [token for document in documents for token in document[1:]]
-    assert rows.targets == len(seen)
+def documents(lengths: list[int]) -> list[list[int]]:
+    """Documents of these many tokens, no token twice."""
+    numbers = iter(range(10, 10 + sum(lengths)))
+    return [[BOS, *(next(numbers) for _ in range(length - 2)), EOS] for length in lengths]
 
 
-def test_one_document_per_row() -> None:
-    rows = pack([[BOS, 5, EOS], [BOS, 6, EOS]], 100)
-    assert rows.tokens[:, :4].tolist() == [[BOS, 5, EOS, EOS], [BOS, 6, EOS, EOS]]
-    assert rows.batch(torch.tensor([0, 1]))[1].tolist() == [[5, EOS], [6, EOS]]
+LENGTHS = [2, 3, 8, 9, 10, 25, 2, 101, 5, 17, 4]
+
+
+def pieces(rows: Rows) -> dict[int, list[tuple[list[int], list[int]]]]:
+    """By document, the inputs and targets of each run of equal ids, in the order of the rows."""
+    found: dict[int, list[tuple[list[int], list[int]]]] = {}
+    for tokens, ids, labels in zip(rows.tokens.tolist(), rows.doc_ids.tolist(), rows.labels.tolist(), strict=True):
+        before = None
+        for token, number, label in zip(tokens, ids, labels, strict=True):
+            if number != before:
+                found.setdefault(number, []).append(([], []))
+            found[number][-1][0].append(token)
+            found[number][-1][1].append(label)
+            before = number
+    return found
+
+
+@pytest.mark.parametrize("seq_len", [1, 2, 7, 8, 9, 100])
+def test_every_token_but_a_documents_first_is_predicted_once_from_those_before(seq_len: int) -> None:
+    texts = documents(LENGTHS)
+    rows = pack(texts, seq_len)
+    assert rows.seq_len == seq_len and rows.targets == sum(LENGTHS) - len(LENGTHS)
+    found = pieces(rows)
+    for padding in found.pop(-1, []):
+        assert set(padding[0]) == {EOS} and set(padding[1]) == {IGNORE}
+    assert found.keys() == set(range(len(texts)))
+    for number, text in enumerate(texts):
+        assert all(labels[:-1] == inputs[1:] for inputs, labels in found[number])
+        full = [piece for piece in found[number] if len(piece[0]) == seq_len]
+        rest = [piece for piece in found[number] if len(piece[0]) < seq_len]
+        assert len(rest) <= 1 and len(full) == (len(text) - 1) // seq_len
+        ordered = [*sorted(full, key=lambda piece: text.index(piece[1][0])), *rest]
+        assert [token for inputs, _ in ordered for token in inputs] == text[:-1]
+        assert [label for _, labels in ordered for label in labels] == text[1:]
+
+
+def test_a_document_that_fits_in_a_row_is_never_cut() -> None:
+    found = pieces(pack(documents(LENGTHS), 24))
+    assert [len(found[number]) for number in range(len(LENGTHS))] == [1, 1, 1, 1, 1, 1, 1, 5, 1, 1, 1]
+
+
+def test_rows_by_hand() -> None:
+    """Each document to the fullest row with room: 6 opens a row of 8, 5 another, 2 fits best behind 6, 3 behind 5."""
+    rows = pack(documents([7, 6, 3, 4, 9]), 8)
+    assert [ids.tolist() for ids in rows.doc_ids] == [[0] * 6 + [2] * 2, [1] * 5 + [3] * 3, [4] * 8]
+    assert rows.padding == 0 and rows.targets == 24
+    rows = pack([[BOS, 5, EOS], [BOS, 6, 7, EOS]], 8)
+    assert rows.tokens.tolist() == [[BOS, 5, BOS, 6, 7, EOS, EOS, EOS]]
+    assert rows.labels.tolist() == [[5, EOS, 6, 7, EOS, IGNORE, IGNORE, IGNORE]]
+    assert rows.doc_ids.tolist() == [[0, 0, 1, 1, 1, -1, -1, -1]]
+    assert rows.padding == 3 / 8
+
+
+def test_packing_leaves_less_padding_than_one_document_per_row() -> None:
+    texts = documents([100 + 277 * n % 600 for n in range(60)])
+    rows = pack(texts, 1000)
+    alone = 1 - rows.targets / (60 * 1000)
+    assert alone > 0.5 and rows.padding < 0.1
+    assert rows.padding == pytest.approx(1 - rows.targets / (len(rows) * 1000))
+
+
+def test_a_batch_is_as_long_as_its_fullest_row() -> None:
+    rows = pack(documents([8, 9, 3, 9]), 8)
+    inputs, doc_ids, targets = rows.batch(torch.tensor([0, 2]))
+    assert doc_ids.tolist() == [[0] * 7, [2] * 2 + [-1] * 5]
+    assert torch.equal(inputs, rows.tokens[[0, 2], :7]) and torch.equal(targets, rows.labels[[0, 2], :7])
+    assert torch.equal(targets != IGNORE, doc_ids >= 0)
+    assert all(t.shape == (3, 8) for t in rows.batch(torch.tensor([1, 1, 0])))
 
 
 def test_fingerprint_follows_the_content() -> None:
     first, same, other = (pack([[BOS, token, EOS]], 4) for token in (5, 5, 6))
     assert first.sha256 == same.sha256 != other.sha256
+    rows = pack(documents([4, 3]), 8)
+    changed = {rows.sha256, pack(documents([4, 3]), 4).sha256}
+    for name in ("tokens", "doc_ids", "labels"):
+        tensor = getattr(rows, name).clone()
+        tensor[0, 1] += 1
+        changed.add(replace(rows, **{name: tensor}).sha256)
+    changed.add(Rows(rows.tokens.view(2, 4), rows.doc_ids.view(2, 4), rows.labels.view(2, 4)).sha256)
+    assert len(changed) == 6
 
 
 @pytest.mark.parametrize(("documents", "seq_len"), [([], 4), ([[BOS]], 4), ([[BOS, EOS]], 0)])

@@ -1,13 +1,22 @@
 """Counts against the released checkpoints' totals, transformers' modules and torch's own FLOP counter."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
+from torch.utils.checkpoint import set_checkpoint_early_stop
 from torch.utils.flop_counter import FlopCounterMode
 
+from trex.kernels import ops
+from trex.kernels.attention import reference as attention
+from trex.kernels.dispatch import OPERATORS
 from trex.model import count
-from trex.model.config import SPARSE, WINDOW, ConfigError, ModelConfig
+from trex.model.config import HEAVY, SPARSE, WINDOW, ConfigError, ModelConfig
+from trex.model.documents import Documents
+from trex.model.transformer import Transformer
+from trex.model.weights import Weight, head_weights, layer_weights, mtp_weights
 
 MODELS = [ModelConfig.tiny(), ModelConfig.flash(), ModelConfig.pro()]
 # weights of transformers' blocks by the part they belong to, longest match first
@@ -32,24 +41,11 @@ HF_PARTS = {
 }
 
 
-def hf_config(c: ModelConfig):
-    transformers = pytest.importorskip("transformers", minversion="5.10.4")
-    yarn = {"type": "yarn", "factor": c.yarn_factor, "original_max_position_embeddings": c.yarn_original}
-    return transformers.DeepseekV4Config(
-        vocab_size=c.vocab_size, hidden_size=c.hidden_size, moe_intermediate_size=c.expert_size,
-        num_hidden_layers=c.num_layers, num_attention_heads=c.num_heads, head_dim=c.head_dim,
-        qk_rope_head_dim=c.rope_dim, q_lora_rank=c.q_lora_rank, o_groups=c.o_groups, o_lora_rank=c.o_lora_rank,
-        compress_ratios=list(c.compress_ratios), num_hash_layers=c.hash_layers, n_routed_experts=c.num_experts,
-        num_experts_per_tok=c.experts_per_token, sliding_window=c.window, index_n_heads=c.index_heads,
-        index_head_dim=c.index_dim, index_topk=c.index_topk, hc_mult=c.hc_mult, rope_scaling=yarn,
-        attn_implementation="eager", experts_implementation="eager",
-    )  # fmt: skip
+def hf_on_meta(config: ModelConfig):
+    from transformers import DeepseekV4ForCausalLM
 
-
-def hf_model(config: ModelConfig, device: str):
-    transformers = pytest.importorskip("transformers", minversion="5.10.4")
-    with torch.device(device):
-        return transformers.DeepseekV4ForCausalLM(hf_config(config))
+    with torch.device("meta"):
+        return DeepseekV4ForCausalLM(config.to_hf())
 
 
 def hf_sizes(model) -> dict[str, int]:
@@ -68,7 +64,7 @@ def test_totals_of_the_released_models():
 
 @pytest.mark.parametrize("config", MODELS, ids=lambda c: c.name)
 def test_parameters_equal_those_of_transformers_layer_by_layer_and_part_by_part(config):
-    sizes = hf_sizes(hf_model(config, "meta"))
+    sizes = hf_sizes(hf_on_meta(config))
     for layer in range(config.num_layers):
         prefix, parts = f"model.layers.{layer}.", {}
         for name, size in sizes.items():
@@ -86,7 +82,7 @@ def test_mtp_and_active_follow_from_transformers(config):
     collapse; a token leaves out the embedding table and E - k experts of every layer."""
     d, n = config.hidden_size, config.hc_mult
     block = replace(config, num_layers=1, compress_ratios=(WINDOW,), hash_layers=0)
-    sizes = hf_sizes(hf_model(block, "meta"))
+    sizes = hf_sizes(hf_on_meta(block))
     layer = sum(size for name, size in sizes.items() if name.startswith("model.layers.0."))
     found = count.parameters(config)
     assert found.mtp == layer + 2 * d * d + 3 * d + (n * n * d + n + 1)
@@ -133,53 +129,167 @@ def test_linear_head_and_mtp_equal_the_recorded_table():
     assert [round(f.mtp / 1e9, 2) for f in (flash, pro)] == [1.81, 3.93]
 
 
-def counted_by_torch(config: ModelConfig, seq_len: int) -> int:
-    """Matrix-product FLOPs of one forward pass of transformers' model over one document."""
-    model = hf_model(config, "cpu").eval()
-    for name, table in model.named_buffers():
-        if name.endswith("tid2eid"):  # zeros: one expert six times over; any distinct experts do
-            table.copy_(torch.arange(table.shape[1]).expand_as(table))
+# Against torch's counter, which sees the matrix products that are executed. So
+# - products with weights are compared module by module, and with their gradients in sum;
+# - attention and scores run over more keys than a query sees, and are masked: what runs is compared with the chunks of
+#   the reference, `count.flops` with queries one at a time, which leave nothing to mask;
+# - mixing the streams is compared but for post·y, which is no matrix product.
+
+
+@pytest.fixture
+def definition() -> Iterator[None]:
+    """Every operator as its reference.py does it: other backends execute other products."""
+    with ops.use("reference"):
+        yield
+
+
+def counted(config: ModelConfig, seq_len: int) -> dict[str, int]:
+    """FLOPs of a forward pass over one document by torch's counter, by module; "" is the whole model."""
     tokens = torch.arange(seq_len)[None] % config.vocab_size
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        model(input_ids=tokens, use_cache=False)
-    return counter.get_total_flops()
+        Transformer(config)(tokens, indexer="frozen")
+    counts = {name: sum(each.values()) for name, each in counter.get_flop_counts().items()}
+    assert counts.pop("Global") == counts["Transformer"]
+    return {name.removeprefix("Transformer").removeprefix("."): flops for name, flops in counts.items()}
 
 
-def executed_densely(config: ModelConfig, ratios: tuple[int, ...], seq_len: int) -> int:
-    """What transformers' eager attention multiplies: all keys for all queries, masked afterwards. It scores all
-    entries, weighs the heads elementwise, and mixes streams in one matrix product per sub-layer, the rest elementwise:
-    torch counts products only."""
-    s, n = seq_len, config.hc_mult
-    total = 2 * len(ratios) * s * 2 * n * n * config.hidden_size
-    for ratio in ratios:
-        entries = s // ratio if ratio else 0
-        total += 4 * config.num_heads * config.head_dim * s * (s + entries)
-        if ratio == SPARSE:
-            total += 2 * config.index_heads * config.index_dim * s * entries
-    return total
+def own(counts: dict[str, int], module: str, children: Iterable[str]) -> int:
+    """What a module multiplies outside of the children named."""
+    return counts[module] - sum(counts.get(f"{module}.{child}".removeprefix("."), 0) for child in children)
+
+
+def blocks(config: ModelConfig) -> list[tuple[str, int]]:
+    """Name and ratio of every block, that of MTP the last."""
+    return [
+        *((f"layers.{i}", r) for i, r in enumerate(config.compress_ratios)),
+        *[("mtp.0", WINDOW)] * config.mtp_layers,
+    ]
+
+
+def attended(config: ModelConfig, ratio: int, seq_len: int) -> int:
+    """FLOPs of attention as the reference executes it: 128 queries at a time, the keys that any of them sees."""
+    keys = 0
+    for begin in range(0, seq_len, 128):
+        end = min(begin + 128, seq_len)
+        near = end - max(0, begin - config.window + 1)
+        keys += (end - begin) * (near + (end // ratio if ratio else 0))
+    return 4 * config.num_heads * config.head_dim * keys
+
+
+def scored(config: ModelConfig, seq_len: int, entries: int) -> int:
+    """FLOPs of index scores as the reference executes them: `entries` for every query."""
+    return seq_len * entries * config.index_heads * (2 * config.index_dim + 2)
+
+
+def selects(config: ModelConfig, seq_len: int) -> bool:
+    return seq_len // SPARSE > config.index_topk
+
+
+def mixing(config: ModelConfig) -> int:
+    """FLOPs of mixing the streams around a sub-layer, as far as torch's counter sees them: collapse and K·x."""
+    n, d = config.hc_mult, config.hidden_size
+    return 2 * n * d + 2 * n * n * d
+
+
+def by_module(weights: Iterable[Weight]) -> dict[str, int]:
+    """FLOPs per token of products with weights, by module; those of mHC are the block's own."""
+    sums: dict[str, int] = {}
+    for weight in weights:
+        if weight.part != "hyper_connections" and weight.products:
+            module = weight.name.partition(".*")[0].removesuffix(".weight")
+            sums[module] = sums.get(module, 0) + weight.flops
+    return sums
+
+
+IN_ATTENTION = ("wq_a", "wq_b", "wkv", "wo_a", "wo_b", "compressor", "indexer")
+VARIANTS = [
+    ModelConfig.tiny(),
+    ModelConfig.tiny(index_topk=1000, hc_mult=3, window=40, mtp_layers=0, experts_per_token=3),
+    ModelConfig.tiny(num_shared_experts=2, o_groups=4, hash_layers=0),
+]
 
 
 @pytest.mark.parametrize("seq_len", [64, 300])
-def test_linear_flops_equal_torchs_counter_exactly(seq_len):
-    """Every product with a weight, head included, for every layer kind; attention as executed, densely."""
-    config = ModelConfig.tiny()
-    ours = count.flops(config, seq_len)
-    linear = (ours.linear + ours.parts["head"]) * seq_len
-    assert counted_by_torch(config, seq_len) == linear + executed_densely(config, config.compress_ratios, seq_len)
+@pytest.mark.parametrize("config", VARIANTS)
+def test_forward_flops_equal_torchs_counter(config, seq_len, definition):
+    """Every product with a weight, module by module; what is left of each block, and of the model, in closed form."""
+    found, n, d = counted(config, seq_len), config.hc_mult, config.hidden_size
+    layers = [weight for layer in range(config.num_layers) for weight in layer_weights(config, layer)]
+    expected = by_module([*layers, *head_weights(config), *mtp_weights(config)])
+    expected["head"] *= 1 + config.mtp_layers  # MTP goes through it again
+    assert {name: found[name] for name in expected} == {name: seq_len * each for name, each in expected.items()}
+    products = 2 * (2 + n) * n * n * d + mixing(config)  # coefficients of mHC; every block has two sub-layers
+    for name, ratio in blocks(config):
+        assert own(found, name, ("attn", "ffn")) == seq_len * 2 * products
+        scores = scored(config, seq_len, seq_len // SPARSE) if ratio == SPARSE and selects(config, seq_len) else 0
+        assert own(found, f"{name}.attn", IN_ATTENTION) == attended(config, ratio, seq_len) + scores
+    called = (*(name for name, _ in blocks(config)), "mtp.0.e_proj", "mtp.0.h_proj", "head")
+    collapses = (1 + config.mtp_layers) * (2 * n * n * d + 2 * n * d)
+    assert own(found, "", called) == seq_len * collapses
+    post_y = 2 * n * d
+    mixed = 2 * config.num_layers * (mixing(config) + post_y) + 2 * n * d
+    assert count.flops(config, seq_len).parts["stream_mixing"] == mixed
 
 
-def test_mtp_flops_equal_torchs_counter_for_its_block():
-    """Block, collapse and head as transformers runs them for one such layer, and the projections by hand: W_e on one
-    vector, W_h on every stream."""
-    config, seq_len = ModelConfig.tiny(), 48
-    d = config.hidden_size
-    block = replace(config, num_layers=1, compress_ratios=(WINDOW,), hash_layers=0)
-    torchs = counted_by_torch(block, seq_len) - executed_densely(block, (WINDOW,), seq_len)
-    projections = 2 * d * d * (1 + config.hc_mult)
-    parts = count.flops(config, seq_len, mtp=True).mtp_parts
-    ours = sum(value for name, value in parts.items() if name not in count.OPERATIONS)
-    assert ours * seq_len == torchs + projections * seq_len
-    assert parts["window_attention"] == 4 * config.num_heads * config.head_dim * count.window_visible(seq_len, 16)
+@pytest.mark.parametrize("indexer", ["frozen", "sparse", "warm-up"])
+@pytest.mark.parametrize("config", VARIANTS)
+def test_backward_is_twice_forward_for_products_with_weights(config, indexer, definition):
+    """In sum over the model, exactly. What the indexer reads is detached, so its projections have gradients of weights
+    alone. Attention and the indexer's loss are computed again in the backward pass, so they count four times."""
+    seq_len, n, d = 300, config.hc_mult, config.hidden_size
+    with FlopCounterMode(display=False) as counter, set_checkpoint_early_stop(False):
+        output = Transformer(config)(torch.arange(seq_len)[None], indexer=indexer)
+        logits = [output.logits, *[output.mtp_logits] * config.mtp_layers]
+        (sum(each.sum() for each in logits) + sum(output.losses.values())).backward()
+    parts = count.flops(config, seq_len, mtp=True)
+    linear = {name: each for name, each in parts.parts.items() if name not in count.OPERATIONS}
+    total = 3 * sum(each for name, each in linear.items() if name != "indexer")
+    total += 3 * sum(each for name, each in parts.mtp_parts.items() if name not in count.OPERATIONS)
+    total += (1 if indexer == "frozen" else 2) * linear["indexer"]
+    total += 3 * (2 * len(blocks(config)) * mixing(config) + (1 + config.mtp_layers) * 2 * n * d)
+    total *= seq_len
+    for _, ratio in blocks(config):
+        total += 4 * attended(config, ratio, seq_len)
+        if ratio == SPARSE:
+            every, sparse = seq_len // SPARSE, selects(config, seq_len) and indexer != "warm-up"
+            total += scored(config, seq_len, every) if sparse else 0
+            total += 4 * scored(config, seq_len, config.index_topk if sparse else every) if indexer != "frozen" else 0
+    assert counter.get_total_flops() == total
+
+
+@pytest.mark.parametrize("ratio", [WINDOW, SPARSE, HEAVY])
+@pytest.mark.parametrize("seq_len", [5, 140])
+def test_attention_flops_equal_torchs_counter_one_query_at_a_time(ratio, seq_len, definition, monkeypatch):
+    """With all entries selected the keys of a single query are those that it sees, and nothing is masked."""
+    one_by_one = partial(attention.shared_kv_attention, chunk=1)
+    monkeypatch.setitem(OPERATORS, "shared_kv_attention", {"reference": one_by_one})
+    config = ModelConfig.tiny(
+        num_layers=1, compress_ratios=(ratio,), hash_layers=0, mtp_layers=0, index_topk=1000, num_heads=2
+    )
+    parts = count.flops(config, seq_len).parts
+    ours = parts["window_attention"] + parts.get("compressed_attention", 0)
+    found = own(counted(config, seq_len), "layers.0.attn", IN_ATTENTION)
+    assert found == pytest.approx(seq_len * ours, rel=1e-12)
+
+
+@pytest.mark.parametrize("seq_len", [5, 127, 300])
+@torch.no_grad()
+def test_scores_and_selected_entries_equal_those_of_the_operators(seq_len, definition):
+    """Scores of the visible entries, a query at a time, by torch's counter; attention to the entries of a selection."""
+    config, draw = ModelConfig.tiny(num_layers=1, compress_ratios=(SPARSE,), hash_layers=0), torch.Generator()
+    entries = Documents.single(torch.zeros(1, seq_len), [SPARSE]).blocks[SPARSE]
+    q = torch.randn(1, seq_len, config.index_heads, config.index_dim, generator=draw)
+    k = torch.randn(1, len(entries), config.index_dim, generator=draw)
+    w = torch.randn(1, seq_len, config.index_heads, generator=draw)
+    parts = count.flops(config, seq_len).parts
+    with FlopCounterMode(display=False) as counter:
+        for t, visible in enumerate(entries.visible[0].tolist()):
+            ops.index_scores(q[:, t : t + 1], k[:, :visible], w[:, t : t + 1])
+    assert counter.get_total_flops() == pytest.approx(seq_len * parts["indexer_scores"], rel=1e-12)
+    selected = ops.select_entries(q, k, w, entries.offset, entries.visible, config.index_topk)
+    per_entry = 4 * config.num_heads * config.head_dim
+    found = int((selected >= 0).sum()) * per_entry
+    assert found == pytest.approx(seq_len * parts.get("compressed_attention", 0), rel=1e-12)
 
 
 def test_sparse_operations_equal_an_enumeration_of_what_each_token_sees():

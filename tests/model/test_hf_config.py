@@ -151,6 +151,27 @@ def test_round_trip(config: ModelConfig, tmp_path: Path) -> None:
         assert ModelConfig.from_hf(source, name=config.name) == config
 
 
+@pytest.mark.parametrize("config", MODELS, ids=ids)
+def test_the_traps_of_transformers_are_avoided(config: ModelConfig) -> None:
+    """Its defaults put HCA at layer 2, leave YaRN out, rotate 64 of 512 channels and scale cosines."""
+    theirs = config.to_hf()
+    kinds = {0: "sliding_attention", 4: "compressed_sparse_attention", 128: "heavily_compressed_attention"}
+    assert theirs.layer_types == [kinds[ratio] for ratio in config.compress_ratios]
+    hashed = config.hash_layers
+    assert theirs.mlp_layer_types == ["hash_moe"] * hashed + ["moe"] * (config.num_layers - hashed)
+    assert theirs.qk_rope_head_dim == config.rope_dim
+    assert theirs._attn_implementation == "eager" and theirs.use_cache is False
+    assert theirs.rope_parameters["main"]["rope_type"] == "default"
+    compressed = theirs.rope_parameters["compress"]
+    assert compressed["rope_type"] == "yarn" and compressed["attention_factor"] == 1.0
+
+
+@pytest.mark.parametrize("over", [{"num_shared_experts": 2}, {"head_dim": 98, "rope_dim": 2}])
+def test_what_transformers_would_build_differently_is_refused(over: dict[str, int]) -> None:
+    with pytest.raises(ConfigError, match=next(reversed(over))):
+        ModelConfig.tiny(**over).to_hf()
+
+
 def test_the_variant_leaves_no_field_at_a_value_that_could_be_a_default() -> None:
     same = {
         name

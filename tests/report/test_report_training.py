@@ -2,7 +2,7 @@
 
 import pytest
 
-from trex.report.training import loss_curve, recipe_table, running_average
+from trex.report.training import auxiliary_losses, load_imbalance, loss_curve, recipe_table, running_average
 from trex.train.recipes import embedded_cpt, published_cpt
 
 
@@ -25,8 +25,25 @@ def test_loss_curve_holds_every_point_and_reference() -> None:
     assert figure.layout.xaxis.title.text == "tokens trained on" and "nats" in figure.layout.yaxis.title.text
 
 
+def test_auxiliary_losses_hold_every_step_in_their_own_panel() -> None:
+    columns = {"tokens": [10, 20], "loss": [3.0, 2.0], "mtp": [3.5, 2.5], "indexer": [0.2, 0.1], "balance": [3.0, 3.2]}
+    figure = auxiliary_losses(columns, smoothing=0.5)
+    raw, averages = figure.data[::2], figure.data[1::2]
+    for trace, average, name in zip(raw, averages, ("loss", "mtp", "indexer", "balance"), strict=True):
+        assert (list(trace.x), list(trace.y)) == ([10, 20], columns[name])
+        assert list(average.y) == pytest.approx(running_average(columns[name], 0.5))
+    assert [trace.xaxis for trace in raw] == ["x", "x", "x2", "x3"]
+
+
+def test_load_imbalance_holds_every_layer_between_its_bounds() -> None:
+    figure = load_imbalance([10, 20], {"layer 0": [1.5, 2.0], "MTP": [3.0, 1.0]}, worst=4.0, smoothing=0.0)
+    assert {trace.name: list(trace.y) for trace in figure.data} == {"layer 0": [1.5, 2.0], "MTP": [3.0, 1.0]}
+    assert [shape.y0 for shape in figure.layout.shapes] == [1.0, 4.0]
+
+
 def test_recipe_table_shows_both() -> None:
     lines = recipe_table({"published": published_cpt(), "here": embedded_cpt()}).splitlines()
     assert lines[0].split() == ["published", "here"] and len({len(line) for line in lines}) == 1
     assert next(line for line in lines if line.startswith("peak")).split()[-2:] == ["3e-06", "0.01"]
+    assert next(line for line in lines if "balance" in line).split()[-2:] == ["0", "0.0001"]
     assert lines[-1].split()[-2:] == ["146,800,640", "61,440"]

@@ -23,7 +23,7 @@ from trex.model.config import ConfigError, ModelConfig
 from trex.model.transformer import Transformer
 from trex.results import NAME
 
-FORMAT = "trex-checkpoint-1"
+FORMAT = "trex-checkpoint-2"
 MANIFEST, CONFIG, MODEL = "manifest.json", "config.json", "model.safetensors"
 
 

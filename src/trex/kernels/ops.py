@@ -7,9 +7,10 @@
 What an operator computes is written in its folder's `reference.py`.
 """
 
+import torch
 from torch import Tensor
 
-from trex.kernels.checks import check_floating, check_shapes
+from trex.kernels.checks import check_dtype, check_floating, check_shapes
 from trex.kernels.dispatch import BACKENDS, FLOATS, OPERATORS, VARIABLE, Backend, KernelError, choose, run, use
 
 __all__ = ["BACKENDS", "FLOATS", "OPERATORS", "VARIABLE", "Backend", "KernelError", "choose", "use"]
@@ -53,13 +54,16 @@ def limited_swiglu(gate: Tensor, up: Tensor, limit: float = 10.0, weight: Tensor
 def rope(x: Tensor, cos: Tensor, sin: Tensor, inverse: bool = False) -> Tensor:
     """Rotate the trailing channels of `x` in interleaved pairs, or back; see `rope/reference.py`.
 
-    x: [..., D]. cos, sin: [..., R / 2] with R <= D. Returns x's shape and dtype. Raises KernelError.
+    x: [..., D]. cos, sin: [..., R / 2] with 1 <= R / 2 <= D / 2, the other dimensions those of x or 1. Returns x's
+    shape and dtype. Raises KernelError.
     """
     check_floating("rope", x=x, cos=cos, sin=sin)
-    if cos.shape != sin.shape or 2 * cos.shape[-1] > x.shape[-1]:
+    dims = zip(cos.shape[-2::-1], x.shape[-2::-1], strict=False)
+    fits = cos.shape == sin.shape and 0 < cos.dim() <= x.dim() and all(a in (1, b) for a, b in dims)
+    if not fits or not 1 <= cos.shape[-1] <= x.shape[-1] // 2:
         raise KernelError(
-            f"rope: cos {list(cos.shape)} and sin {list(sin.shape)} for x {list(x.shape)}; "
-            f"accepted: one shape, at most {x.shape[-1] // 2} pairs"
+            f"rope: cos {list(cos.shape)} and sin {list(sin.shape)} for x {list(x.shape)}; accepted: one shape, "
+            f"which broadcasts against x, of 1 to {x.shape[-1] // 2} pairs"
         )
     return run("rope", x, cos, sin, inverse)
 
@@ -73,10 +77,10 @@ def read_streams(
     x: [..., n, d]. fn: [(2 + n)·n, n·d]. base: [(2 + n)·n]. scale: [3]. Raises KernelError.
     """
     check_floating("read_streams", x=x, fn=fn, base=base, scale=scale)
-    n, d = x.shape[-2:]
-    check_shapes(
-        "read_streams", {"fn": (fn, (n * (2 + n), n * d)), "base": (base, (n * (2 + n),)), "scale": (scale, (3,))}
-    )
+    sizes = check_shapes("read_streams", x=(x, "... n d"))
+    n, rows = sizes["n"], sizes["n"] * (2 + sizes["n"])
+    check_shapes("read_streams", fn=(fn, f"{rows} {n * sizes['d']}"), base=(base, f"{rows}"), scale=(scale, "3"))
+    _check_least("read_streams", iterations=iterations)
     return run("read_streams", x, fn, base, scale, iterations, eps)
 
 
@@ -86,8 +90,7 @@ def write_streams(y: Tensor, x: Tensor, post: Tensor, mix: Tensor) -> Tensor:
     y: [..., d]. x: [..., n, d]. post: [..., n]. mix: [..., n, n]. Returns x's shape and dtype. Raises KernelError.
     """
     check_floating("write_streams", y=y, x=x, post=post, mix=mix)
-    *lead, n, d = x.shape
-    check_shapes("write_streams", {"y": (y, (*lead, d)), "post": (post, (*lead, n)), "mix": (mix, (*lead, n, n))})
+    check_shapes("write_streams", x=(x, "... n d"), y=(y, "... d"), post=(post, "... n"), mix=(mix, "... n n"))
     return run("write_streams", y, x, post, mix)
 
 
@@ -97,8 +100,9 @@ def collapse_streams(x: Tensor, fn: Tensor, base: Tensor, scale: Tensor, eps: fl
     x: [..., n, d]. fn: [n, n·d]. base: [n]. scale: [1]. Returns [..., d] in x's dtype. Raises KernelError.
     """
     check_floating("collapse_streams", x=x, fn=fn, base=base, scale=scale)
-    n, d = x.shape[-2:]
-    check_shapes("collapse_streams", {"fn": (fn, (n, n * d)), "base": (base, (n,)), "scale": (scale, (1,))})
+    sizes = check_shapes("collapse_streams", x=(x, "... n d"))
+    n = sizes["n"]
+    check_shapes("collapse_streams", fn=(fn, f"{n} {n * sizes['d']}"), base=(base, f"{n}"), scale=(scale, "1"))
     return run("collapse_streams", x, fn, base, scale, eps)
 
 
@@ -107,12 +111,15 @@ def compress(
 ) -> Tensor:
     """One entry per block of tokens; see `compressor/reference.py`.
 
-    values, gates: [B, N, m, e·c], e = 2 with overlap, else 1. ape: [m, e·c]. follows: [B, N] bool or None. Returns
-    [B, N, c], at least float32. Raises KernelError.
+    values, gates: [B, N, m, e·c], e = 2 with overlap, else 1. ape: [m, e·c]. follows: [B or 1, N] bool or None.
+    Returns [B, N, c], at least float32. Raises KernelError.
     """
     check_floating("compress", values=values, gates=gates, ape=ape)
-    b, n, m, width = values.shape
-    check_shapes("compress", {"gates": (gates, (b, n, m, width)), "ape": (ape, (m, width))})
+    check_dtype("compress", torch.bool, follows=follows)
+    shapes = {"values": (values, "B N m w"), "gates": (gates, "B N m w"), "ape": (ape, "m w")}
+    width = check_shapes("compress", **shapes, follows=(follows, "B|1 N"))["w"]
+    if overlap and width % 2:
+        raise KernelError(f"compress: values with {width} channels; accepted with overlap: an even number")
     return run("compress", values, gates, ape, follows, overlap)
 
 
@@ -123,11 +130,8 @@ def attend(q: Tensor, keys: Tensor, seen: Tensor, sink: Tensor) -> tuple[Tensor,
     Raises KernelError.
     """
     check_floating("attend", q=q, keys=keys, sink=sink)
-    b, queries, heads, c = q.shape
-    k = keys.shape[1]
-    check_shapes(
-        "attend", {"keys": (keys, (b, k, c)), "seen": (seen, (seen.shape[0], queries, k)), "sink": (sink, (heads,))}
-    )
+    check_dtype("attend", torch.bool, seen=seen)
+    check_shapes("attend", q=(q, "B Q H c"), keys=(keys, "B K c"), seen=(seen, "B|1 Q K"), sink=(sink, "H"))
     return run("attend", q, keys, seen, sink)
 
 
@@ -142,12 +146,12 @@ def shared_kv_attention(
     gradient, [B, S, K] or [B, S, N]. Raises KernelError.
     """
     check_floating("shared_kv_attention", q=q, kv=kv, entries=entries, sink=sink)
-    b, s, heads, c = q.shape
-    expected = {"kv": (kv, (b, s, c)), "entries": (entries, (b, entries.shape[1], c)), "sink": (sink, (heads,))}
-    expected |= {"offset": (offset, start.shape), "visible": (visible, start.shape)}
-    check_shapes("shared_kv_attention", expected)
-    if window < 1:
-        raise KernelError(f"shared_kv_attention: window {window}; accepted: from 1")
+    check_dtype("shared_kv_attention", torch.int64, start=start, offset=offset, visible=visible, selected=selected)
+    check_shapes(
+        "shared_kv_attention", q=(q, "B S H c"), kv=(kv, "B S c"), entries=(entries, "B N c"), sink=(sink, "H"),
+        start=(start, "B|1 S"), offset=(offset, "B|1 S"), visible=(visible, "B|1 S"), selected=(selected, "B S K"),
+    )  # fmt: skip
+    _check_least("shared_kv_attention", window=window)
     return run("shared_kv_attention", q, kv, entries, sink, window, start, offset, visible, selected)
 
 
@@ -157,7 +161,7 @@ def index_scores(q: Tensor, k: Tensor, w: Tensor) -> Tensor:
     q: [B, S, H, c]. k: [B, N, c] or [B, S, N, c]. w: [B, S, H]. Returns [B, S, N]. Raises KernelError.
     """
     check_floating("index_scores", q=q, k=k, w=w)
-    check_shapes("index_scores", {"w": (w, q.shape[:-1]), "k": (k, (*k.shape[:-1], q.shape[-1]))})
+    check_shapes("index_scores", q=(q, "B S H c"), k=(k, "B N c" if k.dim() == 3 else "B S N c"), w=(w, "B S H"))
     return run("index_scores", q, k, w)
 
 
@@ -167,6 +171,7 @@ def top_entries(scores: Tensor, k: int) -> Tensor:
     scores: [..., N], -inf for what may not be chosen. Returns [..., min(k, N)] int64. Raises KernelError.
     """
     check_floating("top_entries", scores=scores)
+    _check_least("top_entries", k=k)
     return run("top_entries", scores, k)
 
 
@@ -177,7 +182,8 @@ def select_entries(q: Tensor, k: Tensor, w: Tensor, offset: Tensor, visible: Ten
     int64, without gradient. Raises KernelError.
     """
     check_floating("select_entries", q=q, k=k, w=w)
-    check_shapes("select_entries", {"w": (w, q.shape[:-1]), "k": (k, (q.shape[0], k.shape[1], q.shape[-1]))})
+    _check_index("select_entries", q, k, w, offset, visible)
+    _check_least("select_entries", top_k=top_k)
     return run("select_entries", q, k, w, offset, visible, top_k)
 
 
@@ -190,8 +196,9 @@ def indexer_loss(
     Returns [B, S], at least float32. Raises KernelError.
     """
     check_floating("indexer_loss", q=q, k=k, w=w, mass=mass)
-    entries = (*q.shape[:2], k.shape[1]) if selected is None else selected.shape
-    check_shapes("indexer_loss", {"w": (w, q.shape[:-1]), "mass": (mass, entries)})
+    check_dtype("indexer_loss", torch.int64, selected=selected)
+    each = "B S N" if selected is None else "B S K"
+    _check_index("indexer_loss", q, k, w, offset, visible, selected=(selected, each), mass=(mass, each))
     return run("indexer_loss", q, k, w, mass, offset, visible, selected)
 
 
@@ -201,7 +208,7 @@ def router_scores(x: Tensor, weight: Tensor) -> Tensor:
     x: [T, d]. weight: [E, d]. Returns [T, E], at least float32. Raises KernelError.
     """
     check_floating("router_scores", x=x, weight=weight)
-    check_shapes("router_scores", {"weight": (weight, (weight.shape[0], x.shape[-1]))})
+    check_shapes("router_scores", x=(x, "T d"), weight=(weight, "E d"))
     return run("router_scores", x, weight)
 
 
@@ -211,6 +218,9 @@ def select_experts(scores: Tensor, bias: Tensor, k: int) -> Tensor:
     scores: [T, E]. bias: [E]. Returns [T, k] int64. Raises KernelError.
     """
     check_floating("select_experts", scores=scores, bias=bias)
+    experts = check_shapes("select_experts", scores=(scores, "T E"), bias=(bias, "E"))["E"]
+    if not 1 <= k <= experts:
+        raise KernelError(f"select_experts: k {k}; accepted: from 1 to the number of experts, {experts}")
     return run("select_experts", scores, bias, k)
 
 
@@ -220,6 +230,8 @@ def routing_weights(scores: Tensor, experts: Tensor, scale: float) -> Tensor:
     scores: [T, E]. experts: [T, k] int64. Returns [T, k]. Raises KernelError.
     """
     check_floating("routing_weights", scores=scores)
+    check_dtype("routing_weights", torch.int64, experts=experts)
+    check_shapes("routing_weights", scores=(scores, "T E"), experts=(experts, "T k"))
     return run("routing_weights", scores, experts, scale)
 
 
@@ -229,7 +241,9 @@ def permute(x: Tensor, experts: Tensor, num_experts: int) -> tuple[Tensor, Tenso
     x: [T, d]. experts: [T, k] int64. Returns [T·k, d], [T·k] int64 and [E] int64. Raises KernelError.
     """
     check_floating("permute", x=x)
-    check_shapes("permute", {"experts": (experts, (x.shape[0], experts.shape[-1]))})
+    check_dtype("permute", torch.int64, experts=experts)
+    check_shapes("permute", x=(x, "T d"), experts=(experts, "T k"))
+    _check_least("permute", num_experts=num_experts)
     return run("permute", x, experts, num_experts)
 
 
@@ -239,7 +253,10 @@ def unpermute(rows: Tensor, order: Tensor, tokens: int) -> Tensor:
     rows: [T·k, d]. order: [T·k] int64. Returns [T, d], at least float32. Raises KernelError.
     """
     check_floating("unpermute", rows=rows)
-    check_shapes("unpermute", {"order": (order, (rows.shape[0],))})
+    check_dtype("unpermute", torch.int64, order=order)
+    count = check_shapes("unpermute", rows=(rows, "T d"), order=(order, "T"))["T"]
+    if count % tokens if tokens else count:
+        raise KernelError(f"unpermute: {count} rows for tokens {tokens}; accepted: a multiple")
     return run("unpermute", rows, order, tokens)
 
 
@@ -249,8 +266,8 @@ def grouped_matmul(rows: Tensor, weight: Tensor, counts: Tensor) -> Tensor:
     rows: [T, in]. weight: [E, out, in]. counts: [E] int64, summing to T. Returns [T, out]. Raises KernelError.
     """
     check_floating("grouped_matmul", rows=rows, weight=weight)
-    expected = {"weight": (weight, (counts.shape[0], weight.shape[1], rows.shape[-1]))}
-    check_shapes("grouped_matmul", expected)
+    check_dtype("grouped_matmul", torch.int64, counts=counts)
+    check_shapes("grouped_matmul", rows=(rows, "T in"), weight=(weight, "E out in"), counts=(counts, "E"))
     return run("grouped_matmul", rows, weight, counts)
 
 
@@ -260,6 +277,21 @@ def linear_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor) -> Ten
     hidden: [T, d]. weight: [V, d]. targets: [T] int64. Returns a scalar, at least float32. Raises KernelError.
     """
     check_floating("linear_cross_entropy", hidden=hidden, weight=weight)
-    expected = {"weight": (weight, (weight.shape[0], hidden.shape[-1])), "targets": (targets, (hidden.shape[0],))}
-    check_shapes("linear_cross_entropy", expected)
+    check_dtype("linear_cross_entropy", torch.int64, targets=targets)
+    check_shapes("linear_cross_entropy", hidden=(hidden, "T d"), weight=(weight, "V d"), targets=(targets, "T"))
     return run("linear_cross_entropy", hidden, weight, targets)
+
+
+def _check_index(
+    operator: str, q: Tensor, k: Tensor, w: Tensor, offset: Tensor, visible: Tensor,
+    **more: tuple[Tensor | None, str],
+) -> None:  # fmt: skip
+    check_dtype(operator, torch.int64, offset=offset, visible=visible)
+    places = {"offset": (offset, "B|1 S"), "visible": (visible, "B|1 S")}
+    check_shapes(operator, q=(q, "B S H c"), k=(k, "B N c"), w=(w, "B S H"), **places, **more)
+
+
+def _check_least(operator: str, **counts: int) -> None:
+    for name, count in counts.items():
+        if count < 1:
+            raise KernelError(f"{operator}: {name} {count}; accepted: from 1")

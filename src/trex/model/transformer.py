@@ -75,7 +75,7 @@ class Transformer(nn.Module):
     ) -> Output:  # fmt: skip
         """Logits, or losses where targets are given.
 
-        tokens: [B, S] integers. doc_ids: [B, S] integers; a run of equal ids is a document, which sees nothing of the
+        tokens, doc_ids: [B, S] int32 or int64. A run of equal ids is a document, which sees nothing of the
         others and whose positions begin at 0; negative ids are padding. None: each row is one document. targets:
         [B, S] int64, the token after each, -100 for none; the logits are then never held. mtp: whether to run the MTP
         block. indexer: "sparse" (its loss over the selected entries), "warm-up" (CSA attends to all visible entries,
@@ -120,8 +120,11 @@ class Transformer(nn.Module):
         DeepSeek-V4's training. Raises ConfigError for loads of another shape.
         """
         blocks: Sequence[nn.Module] = [*self.layers, *self.mtp]
-        if loads.dim() != 2 or loads.shape[0] not in (len(self.layers), len(blocks)):
-            raise ConfigError(f"loads {list(loads.shape)}; accepted: one row per layer, {len(blocks)} with MTP")
+        experts = self.config.num_experts
+        if loads.dim() != 2 or loads.shape[0] not in (len(self.layers), len(blocks)) or loads.shape[1] != experts:
+            raise ConfigError(
+                f"loads {list(loads.shape)}; accepted: {experts} experts in one row per layer, {len(blocks)} with MTP"
+            )
         for block, load in zip(blocks, loads, strict=False):
             assert isinstance(block, Block)
             block.ffn.gate.shift_bias(load, speed)
@@ -166,14 +169,16 @@ class Transformer(nn.Module):
         )
 
     def _check(self, tokens: Tensor, doc_ids: Tensor | None, targets: Tensor | None) -> None:
-        if tokens.dim() != 2 or tokens.numel() == 0 or tokens.is_floating_point() or tokens.dtype == torch.bool:
+        integers = (torch.int32, torch.int64)
+        if tokens.dim() != 2 or tokens.numel() == 0 or tokens.dtype not in integers:
             raise ConfigError(
-                f"tokens are {tuple(tokens.shape)} {tokens.dtype}; accepted: [B, S] integers, B and S >= 1"
+                f"tokens are {tuple(tokens.shape)} {tokens.dtype}; accepted: [B, S] int32 or int64, B and S >= 1"
             )
-        for name, given in (("doc_ids", doc_ids), ("targets", targets)):
-            if given is not None and (given.shape != tokens.shape or given.is_floating_point()):
+        for name, given, dtypes in (("doc_ids", doc_ids, integers), ("targets", targets, integers[1:])):
+            if given is not None and (given.shape != tokens.shape or given.dtype not in dtypes):
+                accepted = " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
                 raise ConfigError(
-                    f"{name} are {tuple(given.shape)} {given.dtype}; accepted: integers {tuple(tokens.shape)}"
+                    f"{name} are {tuple(given.shape)} {given.dtype}; accepted: {accepted} {tuple(tokens.shape)}"
                 )
         size = self.config.vocab_size
         for name, given, least in (("token id", tokens, 0), ("target", targets, IGNORE)):

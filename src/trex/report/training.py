@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
+from plotly.subplots import make_subplots
 
 from trex.report.figures import COLOURS
 from trex.report.text import align
@@ -12,6 +13,8 @@ RECIPE_ROWS = {
     "optimizer steps": "steps", "sequences per step": "global_batch", "positions per sequence": "seq_len",
     "peak learning rate": "peak_lr", "least learning rate": "min_lr", "warm-up steps": "warmup_steps",
     "AdamW betas": "betas", "weight decay": "weight_decay", "gradient clipping (global norm)": "clip_norm",
+    "weight of the MTP loss": "mtp_weight", "weight of the indexer's loss": "indexer_weight",
+    "weight of the balance loss": "balance_weight", "speed of the selection biases": "bias_speed",
 }  # fmt: skip
 
 
@@ -50,6 +53,73 @@ def loss_curve(
     figure.update_layout(margin=dict(r=150))
     figure.update_xaxes(title="tokens trained on", range=[0, right * 1.01], tickformat=",")
     figure.update_yaxes(title="loss (nats per token)")
+    return figure
+
+
+def auxiliary_losses(losses: Mapping[str, Sequence[float]], smoothing: float = 0.7) -> go.Figure:
+    """MTP loss beside the language model's, indexer loss and balance loss over tokens, a panel each.
+
+    losses: columns `tokens`, `loss`, `mtp`, `indexer` and `balance`, as measured, without their weights. Each step
+    faint, and the running average with weight `smoothing` of the past.
+    """
+    panels = {
+        "multi-token prediction": {"next token": "loss", "token after it (MTP)": "mtp"},
+        "indexer": {"indexer": "indexer"},
+        "sequence balance": {"balance": "balance"},
+    }
+    colours = dict(zip(("loss", "mtp", "indexer", "balance"), COLOURS, strict=False))
+    figure = make_subplots(cols=len(panels), subplot_titles=list(panels), horizontal_spacing=0.09)
+    tokens = list(losses["tokens"])
+    for column, lines in enumerate(panels.values(), start=1):
+        for name, key in lines.items():
+            faint, bold = dict(color=colours[key], width=1), dict(color=colours[key], width=2.5)
+            figure.add_scatter(
+                x=tokens,
+                y=list(losses[key]),
+                mode="lines",
+                line=faint,
+                opacity=0.35,
+                showlegend=False,
+                col=column,
+                row=1,
+            )
+            figure.add_scatter(
+                x=tokens, y=running_average(losses[key], smoothing), mode="lines", name=name, line=bold,
+                showlegend=column == 1, col=column, row=1,
+            )  # fmt: skip
+    figure.update_xaxes(title="tokens trained on", tickformat="~s")
+    for column, unit in enumerate(("nats per token", "KL divergence (nats per token)", "Σ f·P over layers"), start=1):
+        figure.update_yaxes(title=unit, col=column, row=1)
+    figure.update_layout(width=1100, margin=dict(t=110), legend=dict(y=1.1))
+    return figure
+
+
+def load_imbalance(
+    tokens: Sequence[float], layers: Mapping[str, Sequence[float]], worst: float, smoothing: float = 0.7
+) -> go.Figure:
+    """Load of the fullest expert over the mean load of its layer, a line per layer, averaged over steps.
+
+    tokens: tokens trained on. layers: by name, a value per step. worst: the most that is possible, experts over
+    experts per token, drawn as a dashed line, as is perfect balance, 1.
+    """
+    figure = go.Figure()
+    for (name, values), colour in zip(layers.items(), (*COLOURS, *COLOURS), strict=False):
+        figure.add_scatter(
+            x=list(tokens),
+            y=running_average(values, smoothing),
+            mode="lines",
+            name=name,
+            line=dict(color=colour, width=2.5),
+        )
+    for value, name in ((1.0, "even"), (worst, "same experts for all")):
+        figure.add_hline(value, line=dict(color="#777777", width=1, dash="dash"))
+        figure.add_annotation(
+            text=name, x=1.01, xref="paper", xanchor="left", y=value, yanchor="middle",
+            showarrow=False, font=dict(size=11, color="#555555"),
+        )  # fmt: skip
+    figure.update_layout(margin=dict(r=150))
+    figure.update_xaxes(title="tokens trained on", tickformat=",")
+    figure.update_yaxes(title="fullest expert / mean")
     return figure
 
 

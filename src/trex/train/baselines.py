@@ -1,9 +1,8 @@
 """Losses that need no network: what a model must beat before its loss means anything. All in nats per target."""
 
-import torch
 from torch import Tensor
 
-from trex.data.tokens import Rows
+from trex.data.tokens import IGNORE, Rows
 
 
 def unigram_loss(rows: Rows, held_out: Rows, vocab_size: int) -> float:
@@ -28,5 +27,5 @@ def _unigram(rows: Rows, vocab_size: int) -> Tensor:
 
 def _pairs(rows: Rows) -> tuple[Tensor, Tensor]:
     """Every target and the token before it, [targets] each."""
-    real = torch.arange(rows.seq_len) < (rows.lengths - 1)[:, None]
-    return rows.tokens[:, :-1][real], rows.tokens[:, 1:][real]
+    real = rows.labels != IGNORE
+    return rows.tokens[real], rows.labels[real]

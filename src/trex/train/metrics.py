@@ -9,18 +9,36 @@ from typing import IO, Self
 from trex.files import write_atomic
 from trex.train.recipes import TrainError
 
+LOSSES = ("loss", "mtp", "indexer", "balance")
+
 
 @dataclass(frozen=True)
 class Step:
-    """One optimizer step, or, as step 0, the state before the first."""
+    """One optimizer step, or, as step 0, the state before the first.
+
+    Losses are means over the tokens that they are defined on, before the step's update and without their weights;
+    those of the indexers and of the balance are summed over layers.
+    """
 
     step: int
     tokens: int  # targets trained on so far
-    loss: float | None = None  # nats per target, before the step's update
+    loss: float | None = None  # of the language model, nats per target
+    mtp: float | None = None  # of the MTP block, nats per target
+    indexer: float | None = None  # KL divergence, nats per token that sees an entry
+    balance: float | None = None  # sequence balance loss; 1 for each layer in perfect balance
     grad_norm: float | None = None  # before clipping
     lr: float | None = None
     tokens_per_s: float | None = None  # targets per second of this step
+    imbalance: tuple[float, ...] | None = None  # by layer, the MTP block last: most loaded expert over the mean
     held_out: float | None = None  # nats per target, after the step's update, where it was measured
+
+    @classmethod
+    def from_json(cls, line: str | bytes) -> Self:
+        """Read a line of the log. Raises ValueError or TypeError for what is none."""
+        body = json.loads(line)
+        if body.get("imbalance") is not None:
+            body["imbalance"] = tuple(body["imbalance"])
+        return cls(**body)
 
 
 @dataclass(frozen=True)
@@ -30,9 +48,14 @@ class History:
     steps: tuple[Step, ...]
 
     def losses(self) -> dict[str, list[float]]:
-        """Columns `step`, `tokens`, `loss`, `grad_norm`, `lr` of the optimizer steps."""
+        """Columns `step`, `tokens`, the losses that were measured, `grad_norm` and `lr` of the optimizer steps."""
         rows = [s for s in self.steps if s.loss is not None]
-        return {name: [getattr(s, name) for s in rows] for name in ("step", "tokens", "loss", "grad_norm", "lr")}
+        measured = [name for name in LOSSES if all(getattr(s, name) is not None for s in rows)]
+        return {name: [getattr(s, name) for s in rows] for name in ("step", "tokens", *measured, "grad_norm", "lr")}
+
+    def imbalance(self) -> list[tuple[float, ...]]:
+        """Load imbalance of each layer, the MTP block last, over the optimizer steps."""
+        return list(zip(*(s.imbalance for s in self.steps if s.imbalance is not None), strict=True))
 
     def held_out(self) -> dict[str, list[float]]:
         """Columns `step`, `tokens`, `held_out` where the held-out loss was measured."""
@@ -88,8 +111,8 @@ def _read(path: Path, upto: int) -> list[Step]:
             for line in stream:
                 if len(steps) > upto:
                     break
-                steps.append(Step(**json.loads(line)))
-    except (OSError, ValueError, TypeError) as error:
+                steps.append(Step.from_json(line))
+    except (OSError, ValueError, TypeError, AttributeError) as error:
         raise TrainError(f"{path} cannot be read up to step {upto}: {error}") from None
     if [s.step for s in steps] != list(range(upto + 1)):
         raise TrainError(f"{path} does not hold steps 0 to {upto}, which the checkpoint has behind it")

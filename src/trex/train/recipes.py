@@ -6,6 +6,7 @@
 import math
 from dataclasses import dataclass
 
+from trex.model.attention import INDEXER_MODES
 from trex.published import load
 
 
@@ -15,7 +16,11 @@ class TrainError(ValueError):
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """One run. Raises TrainError, naming field and value, for a recipe that cannot run."""
+    """One run. Raises TrainError, naming field and value, for a recipe that cannot run.
+
+    Defaults of the losses' weights and of the biases' speed are those of DeepSeek-V4's pre-training (arXiv 2606.19348),
+    which lowers the weight of the MTP loss to .1 as the learning rate decays; for the indexer's loss it gives none.
+    """
 
     steps: int  # optimizer steps
     global_batch: int  # rows per step
@@ -26,8 +31,14 @@ class TrainConfig:
     warmup_steps: int
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
-    weight_decay: float = 0.01  # decoupled; on matrices only, as Megatron does by default
+    weight_decay: float = 0.01  # decoupled; on parameters of two and more dimensions, as Megatron does by default
     clip_norm: float = 1.0  # of the gradient, all parameters together
+    mtp_weight: float = 0.3  # of the MTP loss; 0: the MTP block is neither run nor trained
+    indexer_weight: float = 1.0  # of the indexer's loss, which reaches the indexers alone; 0: they are not trained
+    balance_weight: float = 1e-4  # of the sequence balance loss
+    bias_speed: float = 1e-3  # by which the selection biases move against the load after each step
+    indexer: str = "sparse"  # or "warm-up", "frozen": see `Transformer.forward`
+    recompute: bool = False  # keep only the streams between layers for the backward pass
     eval_every: int = 0  # steps between held-out losses; 0: only before the first and after the last step
     save_every: int = 0  # steps between checkpoints; 0: only after the last step
     keep: int = 2  # last checkpoints kept
@@ -38,13 +49,15 @@ class TrainConfig:
             self._require(name, getattr(self, name) >= 1, "from 1")
         for name in ("eval_every", "save_every", "warmup_steps", "seed"):
             self._require(name, getattr(self, name) >= 0, "from 0")
+        for name in ("weight_decay", "mtp_weight", "indexer_weight", "balance_weight", "bias_speed"):
+            self._require(name, 0 <= getattr(self, name) < math.inf, "from 0")
         for name in ("peak_lr", "eps", "clip_norm"):
             self._require(name, 0 < getattr(self, name) < math.inf, "above 0")
         self._require("global_batch", self.global_batch % self.micro_batch == 0, f"multiples of {self.micro_batch}")
         self._require("warmup_steps", self.warmup_steps < self.steps, f"below steps = {self.steps}")
         self._require("min_lr", 0 <= self.min_lr <= self.peak_lr, f"0 to peak_lr = {self.peak_lr}")
-        self._require("weight_decay", 0 <= self.weight_decay < math.inf, "from 0")
         self._require("betas", all(0 <= beta < 1 for beta in self.betas), "0 to below 1")
+        self._require("indexer", self.indexer in INDEXER_MODES, ", ".join(INDEXER_MODES))
 
     def _require(self, name: str, holds: bool, accepted: str) -> None:
         if not holds:
@@ -65,7 +78,9 @@ def learning_rate(config: TrainConfig, step: int) -> float:
 def published_cpt() -> TrainConfig:
     """T-Rex's CPT of DeepSeek-V4-Flash, as its launch scripts have it; needs NPU nodes and the released weights.
 
-    Not stated there, hence our defaults: eps and which parameters decay.
+    The script turns the balance loss off (load balancing "none", which leaves its coefficient .001 without effect) and
+    the indexer's loss and the selection biases on. Not stated there, hence our defaults: eps, which parameters decay,
+    the weight of the indexer's loss and the speed of the biases.
     """
     layout, optimizer = load("layouts")["flash_cpt"], load("optimizer")
     return TrainConfig(
@@ -79,16 +94,20 @@ def published_cpt() -> TrainConfig:
         betas=(optimizer["adam_beta1"]["value"].value, optimizer["adam_beta2"]["value"].value),
         weight_decay=optimizer["weight_decay"]["value"].value,
         clip_norm=optimizer["gradient_clip"]["value"].value,
+        mtp_weight=optimizer["mtp_loss_weight"]["value"].value,
+        balance_weight=0.0,
+        recompute=layout.attributes["recompute"] == "full",
     )
 
 
 def embedded_cpt(seed: int = 0) -> TrainConfig:
     """The same recipe for two CPU cores and a tiny model that starts from random weights.
 
-    Such a model needs a learning rate three orders of magnitude above that of one that continues from released weights.
-    Betas, decay, clipping, warm-up and the ratio of peak to minimum are the published ones.
+    Such a model needs a learning rate three orders of magnitude above that of one that continues from released weights,
+    and its experts have to be balanced in 60 steps, so its selection biases move 20 times as fast and the balance loss
+    is on. Betas, decay, clipping, warm-up, weight of the MTP loss and ratio of peak to minimum are the published ones.
     """
     return TrainConfig(
-        steps=60, global_batch=4, micro_batch=4, seq_len=256, peak_lr=1e-2, min_lr=1e-3, warmup_steps=10, eval_every=20,
-        seed=seed,
+        steps=60, global_batch=2, micro_batch=2, seq_len=512, peak_lr=1e-2, min_lr=1e-3, warmup_steps=10, eval_every=20,
+        bias_speed=0.02, seed=seed,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The trainer: AdamW on rows of tokens, repeatable bit for bit on a CPU, resumable to the same trajectory.
+"""The trainer: AdamW on packed rows of tokens, repeatable bit for bit on a CPU, resumable to the same trajectory.
 
 Order of rows and learning rate are functions of (config, step), so a checkpoint holds weights, optimizer state and
 step, and nothing random is left to save.
@@ -9,21 +9,21 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 
 from trex import checkpoint
 from trex.checkpoint import Checkpoint
-from trex.data.tokens import IGNORE, Rows
+from trex.data.tokens import Rows
 from trex.device import Device, detect
 from trex.model.transformer import Transformer
 from trex.train.metrics import History, Log, Step
+from trex.train.objective import counts, objective
 from trex.train.recipes import TrainConfig, TrainError, learning_rate
 
 LOG = "steps.jsonl"
@@ -72,16 +72,16 @@ def train(
         done = _restore(state, last, trainer, model, optimizer)
     with Log(folder / LOG if folder else None, upto=done if found else None) as log:
         if not log.steps:
-            log.append(Step(0, 0, held_out=evaluate(model, held_out, config.micro_batch) if held_out else None))
+            log.append(Step(0, 0, held_out=_held_out(model, held_out, config)))
         for step in _progress(range(done + 1, config.steps + 1), done, config.steps):
             start, final = time.perf_counter(), step == config.steps
             index = row_order(len(rows), config, step)
-            loss, norm, targets = _step(model, optimizer, rows, index, config, step)
-            seconds = time.perf_counter() - start
-            measured = held_out is not None and (final or bool(config.eval_every and step % config.eval_every == 0))
-            value = evaluate(model, held_out, config.micro_batch) if measured and held_out is not None else None
-            tokens = log.steps[-1].tokens + targets
-            log.append(Step(step, tokens, loss, norm, learning_rate(config, step), targets / seconds, value))
+            done_step = _step(model, optimizer, rows, index, config, step)
+            speed = done_step.tokens / (time.perf_counter() - start)
+            measured = final or bool(config.eval_every and step % config.eval_every == 0)
+            value = _held_out(model, held_out, config) if measured else None
+            tokens = log.steps[-1].tokens + done_step.tokens
+            log.append(replace(done_step, tokens=tokens, tokens_per_s=speed, held_out=value))
             if folder is not None and (final or (config.save_every and step % config.save_every == 0)):
                 log.sync()
                 documents_now = {**(documents or {}), "trainer": {**trainer, "step": step}}
@@ -92,11 +92,16 @@ def train(
 
 
 @torch.no_grad()
-def evaluate(model: Transformer, rows: Rows, micro_batch: int) -> float:
-    """Mean loss over all targets of `rows`, in nats. Raises TrainError where it is not finite."""
+def evaluate(model: Transformer, rows: Rows, micro_batch: int, indexer: str = "frozen") -> float:
+    """Mean language-model loss over all targets of `rows`, in nats.
+
+    indexer: "warm-up" attends to all visible entries, any other mode to those that the indexer selects. Raises
+    TrainError where the loss is not finite.
+    """
     total = 0.0
     for index in torch.arange(len(rows)).split(micro_batch):
-        total += _summed_loss(model, *rows.batch(index)).item()
+        inputs, doc_ids, targets = _batch(model, rows, index)
+        total += model(inputs, doc_ids, targets, mtp=False, indexer=indexer).losses["lm"].item()
     if not math.isfinite(total):
         raise TrainError(f"the loss over {len(rows)} rows is {total}")
     return total / rows.targets
@@ -114,17 +119,28 @@ def row_order(count: int, config: TrainConfig, step: int) -> Tensor:
 
 def _step(
     model: Transformer, optimizer: torch.optim.Optimizer, rows: Rows, index: Tensor, config: TrainConfig, step: int
-) -> tuple[float, float, int]:
-    """One optimizer step: loss in nats per target, gradient norm before clipping, number of targets.
+) -> Step:
+    """One optimizer step, then one of the selection biases; `tokens` of the result are the step's targets.
 
-    Each micro-batch contributes its summed loss over the targets of the whole step, so its size does not matter.
+    Each micro-batch contributes its summed losses over the tokens of the whole step, so its size does not matter.
     """
-    targets = int((rows.lengths[index] - 1).sum())
-    total = 0.0
+    _, doc_ids, targets = rows.batch(index)
+    tokens = counts(doc_ids, targets)
+    means: dict[str, float] = {}
+    total, loads = 0.0, torch.zeros((), dtype=torch.int64)
     for micro in index.split(config.micro_batch):
-        loss = _summed_loss(model, *rows.batch(micro)) / targets
-        loss.backward()
-        total += loss.item()
+        output = model(
+            *_batch(model, rows, micro),
+            mtp=config.mtp_weight > 0,
+            indexer=config.indexer,
+            recompute=config.recompute,
+        )
+        share = objective(output.losses, tokens, config)
+        share.backward()
+        total += share.item()
+        for name, loss in output.losses.items():
+            means[name] = means.get(name, 0.0) + loss.item() / max(tokens[name], 1)
+        loads = output.loads.cpu() + loads
     norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm))
     lr = learning_rate(config, step)
     if not (math.isfinite(total) and math.isfinite(norm)):
@@ -137,17 +153,28 @@ def _step(
         group["lr"] = lr
     optimizer.step()
     optimizer.zero_grad()
-    return total, norm, targets
+    model.shift_biases(loads.to(next(model.parameters()).device), config.bias_speed)
+    imbalance = (loads.amax(dim=1) / loads.double().mean(dim=1)).tolist()
+    means["loss"] = means.pop("lm")
+    return Step(step, tokens["lm"], grad_norm=norm, lr=lr, imbalance=tuple(imbalance), **means)
 
 
-def _summed_loss(model: Transformer, inputs: Tensor, targets: Tensor) -> Tensor:
+def _held_out(model: Transformer, rows: Rows | None, config: TrainConfig) -> float | None:
+    if rows is None:
+        return None
+    return evaluate(model, rows, config.micro_batch, "warm-up" if config.indexer == "warm-up" else "frozen")
+
+
+def _batch(model: Transformer, rows: Rows, index: Tensor) -> tuple[Tensor, ...]:
+    """Inputs, documents and targets of some rows, where the model is."""
     device = next(model.parameters()).device
-    logits = model(inputs.to(device)).logits
-    return cross_entropy(logits.flatten(0, 1), targets.to(device).flatten(), ignore_index=IGNORE, reduction="sum")
+    return tuple(tensor.to(device) for tensor in rows.batch(index))
 
 
 def _optimizer(model: Transformer, config: TrainConfig) -> torch.optim.AdamW:
-    """AdamW that decays matrices only. Parameters without a gradient (the indexer's) are left alone altogether."""
+    """AdamW that decays parameters of two and more dimensions: the matrices, stacked experts, the embedding and the
+    compressors' position biases, but no norm, sink, base or scale. Parameters without a gradient are left alone.
+    """
     parameters = list(model.parameters())
     groups = [
         {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": config.weight_decay},
@@ -157,7 +184,7 @@ def _optimizer(model: Transformer, config: TrainConfig) -> torch.optim.AdamW:
 
 
 def _optimizer_tensors(model: Transformer, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The optimizer's state by `<kind>/<parameter>`, such as `exp_avg/lm_head.weight`."""
+    """The optimizer's state by `<kind>/<parameter>`, such as `exp_avg/head.weight`."""
     state = {name: optimizer.state.get(p, {}) for name, p in model.named_parameters()}
     return {f"{kind}/{name}": tensor for name, kinds in state.items() for kind, tensor in kinds.items()}
 

@@ -20,7 +20,8 @@ def router_scores(x: Tensor, weight: Tensor) -> Tensor:
     """
     with no_autocast(x):
         u = wide(x)
-        return softplus(linear(u, weight.to(u.dtype))).sqrt()
+        # where softplus underflows, the slope of the root would be infinite times zero
+        return softplus(linear(u, weight.to(u.dtype))).clamp_min(torch.finfo(u.dtype).tiny).sqrt()
 
 
 def select_experts(scores: Tensor, bias: Tensor, k: int) -> Tensor:
@@ -48,7 +49,7 @@ def permute(x: Tensor, experts: Tensor, num_experts: int) -> tuple[Tensor, Tenso
 def unpermute(rows: Tensor, order: Tensor, tokens: int) -> Tensor:
     """The inverse of `permute`: the sum of each token's rows. rows: [T·k, d]. Returns [T, d], at least float32."""
     back = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
-    summed = wide(rows).index_select(0, back).view(tokens, -1, rows.shape[-1])
+    summed = wide(rows).index_select(0, back).view(tokens, len(rows) // max(1, tokens), rows.shape[-1])
     return summed.sum(dim=1)
 
 
