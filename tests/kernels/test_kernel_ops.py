@@ -5,7 +5,7 @@ import os
 import pytest
 import torch
 
-from trex.kernels import compiler, ops
+from trex.kernels import compiler, dispatch, ops
 
 LARGE = torch.ones(1024, 1024)
 
@@ -20,7 +20,7 @@ def works(monkeypatch: pytest.MonkeyPatch) -> None:
     """The choice as on a machine with a compiler; nothing is compiled."""
     backend = ops.BACKENDS["cpu"]
     changed = {**ops.BACKENDS, "cpu": ops.Backend(backend.devices, backend.dtypes, backend.elements, lambda: None)}
-    monkeypatch.setattr(ops, "BACKENDS", changed)
+    monkeypatch.setattr(dispatch, "BACKENDS", changed)
 
 
 def test_automatic_choice_by_size_dtype_and_device(works: None) -> None:

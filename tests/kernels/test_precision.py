@@ -36,7 +36,10 @@ CALLS = {
     "read_streams": Call(ops.read_streams, ((S, 4, 8), (24, 32), (24,), (3,)), ("input", "wide", "wide")),
     "write_streams": Call(ops.write_streams, ((S, 8), (S, 4, 8), (S, 4), (S, 4, 4)), ("input",)),
     "collapse_streams": Call(ops.collapse_streams, ((S, 4, 8), (4, 32), (4,), (1,)), ("input",)),
-    "compress": Call(lambda a, z, p: ops.compress(a, z, p, None, True), ((2, 3, 4, 8), (2, 3, 4, 8), (4, 8)), ("wide",)),
+    "compress": Call(
+        lambda values, gates, ape: ops.compress(values, gates, ape, None, True),
+        ((2, 3, 4, 8), (2, 3, 4, 8), (4, 8)), ("wide",),
+    ),
     "attend": Call(
         lambda q, keys, sink: ops.attend(q, keys, SEEN, sink),
         ((2, S, 3, 8), (2, 5, 8), (3,)), ("product", "wide"), products=True,
@@ -94,6 +97,8 @@ def test_dtypes_and_accuracy(name: str, dtype: torch.dtype) -> None:
         assert found.dtype == (torch.float32 if gives == "wide" else dtype)
         rounded = dtype in HALF and (gives != "wide" or call.products)
         assert (found - exact).norm() <= (2 * torch.finfo(dtype).eps if rounded else 1e-6) * exact.norm()
+        if gives == "wide":  # and was not in half precision on its way
+            assert dtype not in HALF or not torch.equal(found, found.to(dtype).float())
 
 
 @pytest.mark.parametrize("name", list(CALLS))

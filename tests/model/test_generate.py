@@ -197,7 +197,7 @@ def test_a_row_that_stopped_stays_so_while_others_go_on() -> None:
     ended = generate(model, starts, max_new_tokens=25, stop=stop)
     assert [(row.tokens, row.finish) for row in ended] == right
     assert {len(row.logprobs) for row in ended} == {len(tokens) for tokens, _ in right} >= {1, 4, 10, 25}
-    assert generate(model, starts[:1], max_new_tokens=4, stop=stop)[0].finish == "stop"  # by its last token
+    assert generate(model, starts[:1], max_new_tokens=4, stop=free[0][3])[0].finish == "stop"  # by its last token
 
 
 def test_a_stream_gives_tokens_as_they_come() -> None:
@@ -317,7 +317,9 @@ def test_the_mtp_block_does_not_run() -> None:
     ("over", "message"),
     [
         ({"prompts": []}, "no prompts; accepted: at least one"),
-        ({"prompts": [[1], []]}, "prompt 1 is empty"),
+        ({"prompts": [[1], []]}, r"prompt 1 is \[\]; accepted: a list of one token id or more"),
+        ({"prompts": [1, 2]}, "prompt 0 is 1; accepted: a list"),
+        ({"prompts": ["text"]}, "token id 't' in prompt 0"),
         ({"prompts": [[1], [2, 512]]}, "token id 512 in prompt 1; accepted: 0 to 511"),
         ({"prompts": [[-1]]}, "token id -1 in prompt 0"),
         ({"prompts": [[1.0]]}, "token id 1.0 in prompt 0"),
@@ -327,7 +329,7 @@ def test_the_mtp_block_does_not_run() -> None:
             r"prompts are \(3,\) torch.int64; accepted: \[B, S\] integers",
         ),
         ({"prompts": torch.zeros(1, 3)}, r"prompts are \(1, 3\) torch.float32"),
-        ({"prompts": torch.zeros(2, 0, dtype=torch.int64)}, "prompt 0 is empty"),
+        ({"prompts": torch.zeros(2, 0, dtype=torch.int64)}, r"prompt 0 is \[\]"),
         ({"max_new_tokens": 0}, "max_new_tokens = 0; accepted: integers from 1"),
         ({"max_new_tokens": 2.0}, "max_new_tokens = 2.0"),
         ({"temperature": -0.1}, "temperature = -0.1; accepted: finite numbers from 0"),
@@ -338,8 +340,10 @@ def test_the_mtp_block_does_not_run() -> None:
         ({"top_p": 0.0}, "top_p = 0.0; accepted: numbers above 0 and up to 1, or None"),
         ({"top_p": 1.01}, "top_p = 1.01"),
         ({"stop": [512]}, "stop id 512; accepted: 0 to 511"),
+        ({"stop": -1}, "stop id -1"),
         ({"stop": [None]}, "stop id None"),
         ({"seed": -1}, "seed = -1; accepted"),
+        ({"seed": None}, "seed = None; accepted"),
         ({"seed": [1, 2]}, r"seed = \[1, 2\]; accepted: an integer from 0 to 2\^63 - 1, or 1 of them"),
     ],
 )

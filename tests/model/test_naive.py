@@ -56,7 +56,8 @@ def test_all_of_the_model(config: ModelConfig, length: int, mode: str) -> None:
 
 @torch.no_grad()
 def test_ties_between_index_scores() -> None:
-    """Two index heads: a third of the scores is exactly 0, where both ReLUs are off, and some choices fall among them.
+    """Two index heads: a quarter of the scores is exactly 0, where both ReLUs are off, and a fifth of the choices falls
+    among them.
 
     The loops sort by score and then by position.
     """

@@ -136,7 +136,7 @@ def _attend(attention: Attention, x: Tensor, layer: LayerCache, step: Step) -> T
 
 
 def _add(compressor: Compressor, x: Tensor, state: Compressed, step: Step) -> Tensor:
-    """Give a token to a compressor and, if it ends its block, the block's entry a place. Returns [B, most, c] entries."""
+    """Give a token to a compressor, and the block that it ends, if it does, its entry. Returns entries [B, most, c]."""
     size, m = slots(compressor), compressor.ratio
     blocks, turn, rows, slot = step.documents.blocks[m], step.turns[m], step.complete[m], step.position % size
     state.values[step.row, slot] = compressor.wkv(x).squeeze(1)

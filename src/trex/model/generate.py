@@ -4,7 +4,7 @@ for text in generate(model, [prompt, other], max_new_tokens=100, stop=[eos]):
     print(tokenizer.decode(text.tokens), text.finish)
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Literal
@@ -43,9 +43,9 @@ class Token:
 def generate(
     model: Transformer, prompts: Sequence[Sequence[int]] | Tensor, *, max_new_tokens: int,
     temperature: float = 0.0, top_k: int | None = None, top_p: float | None = None,
-    stop: Sequence[int] = (), seed: int | Sequence[int] = 0,
+    stop: int | Collection[int] = (), seed: int | Sequence[int] = 0,
 ) -> list[Generated]:  # fmt: skip
-    """Extend each prompt by up to `max_new_tokens` tokens, or until one of the ids in `stop`.
+    """Extend each prompt by up to `max_new_tokens` tokens, or until the id, or one of the ids, in `stop`.
 
     prompts: lists of ids of any lengths from 1, or [B, S] integers, rows of one length. temperature: 0 takes the
     likeliest token, of equals the lowest id; above 0 draws. top_k, top_p: draw among the k likeliest tokens, and among
@@ -66,17 +66,18 @@ def generate(
 def stream(
     model: Transformer, prompts: Sequence[Sequence[int]] | Tensor, *, max_new_tokens: int,
     temperature: float = 0.0, top_k: int | None = None, top_p: float | None = None,
-    stop: Sequence[int] = (), seed: int | Sequence[int] = 0,
+    stop: int | Collection[int] = (), seed: int | Sequence[int] = 0,
 ) -> Iterator[Token]:  # fmt: skip
     """The tokens of `generate` as they come, row by row within each step; its arguments and errors."""
     sampling, vocab = Sampling(temperature, top_k, top_p), model.config.vocab_size
     rows = _rows(prompts, vocab)
     if not _is_int(max_new_tokens) or max_new_tokens < 1:
         raise ConfigError(f"max_new_tokens = {max_new_tokens!r}; accepted: integers from 1")
-    for token in stop:
+    stops = frozenset([stop] if isinstance(stop, int) else stop)
+    for token in stops:
         if not _is_int(token) or not 0 <= token < vocab:
             raise ConfigError(f"stop id {token!r}; accepted: 0 to {vocab - 1}")
-    return _stream(model, rows, max_new_tokens, sampling, frozenset(stop), _generators(seed, len(rows)))
+    return _stream(model, rows, max_new_tokens, sampling, stops, _generators(seed, len(rows)))
 
 
 @torch.no_grad()
@@ -116,20 +117,19 @@ def _rows(prompts: Sequence[Sequence[int]] | Tensor, vocab: int) -> list[list[in
         if prompts.dim() != 2 or prompts.is_floating_point() or prompts.dtype == torch.bool:
             raise ConfigError(f"prompts are {tuple(prompts.shape)} {prompts.dtype}; accepted: [B, S] integers")
         prompts = prompts.tolist()
-    rows = [list(prompt) for prompt in prompts]
-    if not rows:
+    if not len(prompts):
         raise ConfigError("no prompts; accepted: at least one")
-    for number, row in enumerate(rows):
-        if not row:
-            raise ConfigError(f"prompt {number} is empty; accepted: at least one token")
+    for number, row in enumerate(prompts):
+        if not isinstance(row, Sequence) or not row:
+            raise ConfigError(f"prompt {number} is {row!r}; accepted: a list of one token id or more")
         for token in row:
             if not _is_int(token) or not 0 <= token < vocab:
                 raise ConfigError(f"token id {token!r} in prompt {number}; accepted: 0 to {vocab - 1}")
-    return rows
+    return [list(row) for row in prompts]
 
 
 def _generators(seed: int | Sequence[int], rows: int) -> list[torch.Generator]:
-    seeds = [seed] * rows if isinstance(seed, int) else list(seed)
+    seeds = list(seed) if isinstance(seed, Sequence) else [seed] * rows
     if len(seeds) != rows or not all(_is_int(s) and 0 <= s < 2**63 for s in seeds):
         raise ConfigError(f"seed = {seed!r}; accepted: an integer from 0 to 2^63 - 1, or {rows} of them")
     return [torch.Generator().manual_seed(s) for s in seeds]

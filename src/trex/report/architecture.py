@@ -90,10 +90,10 @@ def widths(sublayers: Mapping[str, Mapping[str, tuple[Shape, ...]]], kinds: Sequ
                     customdata=[", ".join(map(_text, sublayers[name][kind])) for name in names],
                     hovertemplate="%{y}: %{customdata}<extra>" + kind + "</extra>", row=1, col=column,
                 )  # fmt: skip
-    figure.update_xaxes(title="numbers per token", range=[0, 1.18 * largest])
+    figure.update_xaxes(title="numbers per token", range=[0, 1.15 * largest])
     figure.update_yaxes(categoryorder="array", categoryarray=[*sublayers][::-1], ticklabelstandoff=4)
     figure.update_layout(
-        barmode="overlay", bargap=0.25, height=200 + 19 * len(sublayers), margin={"l": 210, "t": 110},
+        barmode="overlay", bargap=0.25, height=200 + 19 * len(sublayers), margin={"l": 230, "t": 110},
         legend={"traceorder": "normal", "y": 1.05},
     )  # fmt: skip
     return figure

@@ -90,10 +90,11 @@ def spans(mask: Tensor) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def blocks_figure(panels: Mapping[str, tuple[Sources, Sequence[int]]]) -> go.Figure:
     """Entries down, tokens right, one panel per title. panels: sources, and the lengths of the row's documents."""
     figure = make_subplots(rows=len(panels), subplot_titles=list(panels), vertical_spacing=0.3 / len(panels))
+    figure.update_annotations(x=0, xanchor="left", font_size=13)  # the panel titles
     for row, (found, lengths) in enumerate(panels.values(), start=1):
         for name, mask, colour in (("its own block", found.own, OWN), ("the block before", found.before, BEFORE)):
-            _add(figure, mask, name, colour, "entry", row, 1, show=row == 1, width=0.7)
-        _document_bounds(figure, lengths, row, 1)
+            _add(figure, mask, name, colour, "entry", (row, 1), show=row == 1, width=0.7)
+        _document_bounds(figure, lengths, (row, 1))
         entries = len(found.own)
         figure.update_yaxes(
             range=[entries - 0.5, -0.5],
@@ -103,9 +104,9 @@ def blocks_figure(panels: Mapping[str, tuple[Sources, Sequence[int]]]) -> go.Fig
             row=row,
             col=1,
         )
+        figure.update_xaxes(range=[0, sum(lengths)], row=row, col=1)
     figure.update_xaxes(title_text="place in the row (tokens)", row=len(panels), col=1)
-    figure.update_annotations(x=0, xanchor="left", font_size=13, selector={"yanchor": "bottom"})
-    figure.update_layout(barmode="overlay", bargap=0, height=230 * len(panels) + 60, margin={"t": 100})
+    figure.update_layout(barmode="overlay", bargap=0, height=205 * len(panels) + 60, margin={"t": 100})
     return figure
 
 
@@ -119,18 +120,20 @@ def patterns_figure(panels: Mapping[str, tuple[Seen, Tensor | None]], lengths: S
     drawn: set[str] = set()
     for column, (found, choice) in enumerate(panels.values(), start=1):
         parts = [("through a compressed entry", found.entries, SELECTED), ("in the window", found.window, WINDOW)]
-        if choice is not None:
-            parts.insert(0, ("in an entry not selected", choice & ~found.entries, VISIBLE))
+        if choice is not None:  # first, so that what is selected covers it
+            parts.insert(0, ("in an entry that is not selected", choice, VISIBLE))
         for name, mask, colour in parts:
             if mask.any():
-                _add(figure, mask, name, colour, "query", 1, column, show=name not in drawn)
+                _add(figure, mask, name, colour, "query", (1, column), show=name not in drawn)
                 drawn.add(name)
-        _document_bounds(figure, lengths, 1, column)
+        _document_bounds(figure, lengths, (1, column))
     size = sum(lengths)
     figure.update_xaxes(title_text="token", range=[0, size], showgrid=False)
-    figure.update_yaxes(range=[size, 0], showgrid=False)
+    figure.update_yaxes(range=[size - 0.5, -0.5], showgrid=False)
     figure.update_yaxes(title_text="query", col=1)
-    figure.update_layout(barmode="overlay", bargap=0, height=470, margin={"t": 110}, legend={"y": 1.08})
+    figure.update_layout(
+        barmode="overlay", bargap=0, height=470, margin={"t": 110}, legend={"traceorder": "normal", "y": 1.08}
+    )
     return figure
 
 
@@ -159,14 +162,15 @@ def _leaves(*modules: nn.Module) -> Iterator[list[Tensor]]:
 
 def _reached(out: Tensor, leaves: list[Tensor]) -> list[Tensor]:
     """Which channels of the leaves [1, S, c] each row of `out` [R, d] depends on: [R, S, c] bool each."""
-    weights = torch.linspace(1, 2, out.shape[-1], dtype=out.dtype)  # uneven: a sum of normed channels may be constant
-    grads = [torch.autograd.grad(each @ weights, leaves, retain_graph=True) for each in out]
-    return [
-        torch.stack([grad[number][0] != 0 for grad in grads])
-        if grads
-        else leaf.new_zeros(leaf.shape, dtype=torch.bool)[:0]
-        for number, leaf in enumerate(leaves)
+    asked = out @ torch.linspace(
+        1, 2, out.shape[-1], dtype=out.dtype
+    )  # uneven: a sum of normed channels may be constant
+    found = [
+        torch.autograd.grad(asked, leaves, some, retain_graph=True, is_grads_batched=True)
+        for some in torch.eye(len(out), dtype=out.dtype).split(32)
+        if len(some)
     ]
+    return [torch.cat([leaf[:0] != 0, *(grads[i][:, 0] != 0 for grads in found)]) for i, leaf in enumerate(leaves)]
 
 
 def _halves(reached: Tensor, overlap: bool) -> tuple[Tensor, Tensor]:
@@ -178,17 +182,18 @@ def _halves(reached: Tensor, overlap: bool) -> tuple[Tensor, Tensor]:
 
 
 def _add(
-    figure: go.Figure, mask: Tensor, name: str, colour: str, row_name: str, row: int, col: int, *, show: bool,
+    figure: go.Figure, mask: Tensor, name: str, colour: str, row_name: str, panel: tuple[int, int], *, show: bool,
     width: float = 1,
 ) -> None:  # fmt: skip
     rows, firsts, lengths = (each.astype(np.int16) for each in spans(mask))
     figure.add_bar(
         y=rows, x=lengths, base=firsts, orientation="h", width=width, name=name, legendgroup=name, showlegend=show,
-        marker={"color": colour, "line": {"width": 0}}, row=row, col=col,
+        marker={"color": colour, "line": {"width": 0}}, row=panel[0], col=panel[1],
         hovertemplate=row_name + " %{y}: %{x} tokens from %{base}<extra>" + name + "</extra>",
     )  # fmt: skip
 
 
-def _document_bounds(figure: go.Figure, lengths: Sequence[int], row: int, col: int) -> None:
+def _document_bounds(figure: go.Figure, lengths: Sequence[int], panel: tuple[int, int]) -> None:
     for bound in np.cumsum(lengths)[:-1]:
-        figure.add_vline(x=int(bound), line={"color": "#222222", "width": 1, "dash": "dot"}, row=row, col=col)
+        line = {"color": "#222222", "width": 1, "dash": "dot"}
+        figure.add_vline(x=int(bound), line=line, row=panel[0], col=panel[1])

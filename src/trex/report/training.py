@@ -88,9 +88,9 @@ def auxiliary_losses(losses: Mapping[str, Sequence[float]], smoothing: float = 0
                 showlegend=column == 1, col=column, row=1,
             )  # fmt: skip
     figure.update_xaxes(title="tokens trained on", tickformat="~s")
-    for column, unit in enumerate(("nats per token", "KL divergence (nats per token)", "Σ f·P over layers"), start=1):
+    for column, unit in enumerate(("nats per token", "KL (nats per token)", "Σ f·P over layers"), start=1):
         figure.update_yaxes(title=unit, col=column, row=1)
-    figure.update_layout(width=1100, margin=dict(t=110), legend=dict(y=1.1))
+    figure.update_layout(width=1100, margin=dict(t=110), legend=dict(x=0, xanchor="left", y=1.1))
     return figure
 
 
