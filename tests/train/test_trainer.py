@@ -251,6 +251,15 @@ def test_neither_micro_batches_nor_recomputation_change_a_step(two_steps: Run, c
     assert_close(run.model, two_steps.model, 1e-10)
 
 
+def test_recomputation_runs_every_layer_twice() -> None:
+    for recompute, passes in ((False, 1), (True, 2)):
+        model, calls = start(), []
+        for block in (*model.layers, *model.mtp):
+            block.register_forward_pre_hook(lambda *_, into=calls: into.append(1))
+        train(model, rows(), dataclasses.replace(RECIPE, steps=1, warmup_steps=0, recompute=recompute), device=CPU)
+        assert len(calls) == 4 * passes
+
+
 @pytest.mark.parametrize(
     ("change", "part"),
     [

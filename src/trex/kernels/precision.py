@@ -1,6 +1,6 @@
 """In which precision an operator computes: at least float32, and never below its input."""
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
@@ -13,7 +13,8 @@ def wide(x: Tensor) -> Tensor:
 
 def no_autocast(x: Tensor) -> AbstractContextManager[None]:
     """Products inside keep the dtype of their inputs, whatever a caller's autocast says."""
-    return torch.autocast(x.device.type, enabled=False)
+    device = x.device.type
+    return torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()
 
 
 def product_dtype(x: Tensor) -> torch.dtype:
@@ -22,6 +23,7 @@ def product_dtype(x: Tensor) -> torch.dtype:
     Autocast leaves float64 alone, and so does this.
     """
     device = x.device.type
-    if x.dtype != torch.float64 and torch.is_autocast_enabled(device):
+    known = torch.amp.is_autocast_available(device)  # not on the meta device
+    if known and x.dtype != torch.float64 and torch.is_autocast_enabled(device):
         return torch.get_autocast_dtype(device)
     return x.dtype

@@ -71,7 +71,11 @@ class Flops:
 
     @property
     def training(self) -> float:
-        """Forward and backward: three forwards. Recomputation is not counted; a frozen indexer would need less."""
+        """Forward and backward: three forwards. Recomputation is not counted.
+
+        The indexer takes less: what it reads is detached, so its projections have no gradient of their inputs (two
+        forwards), and none at all while it is frozen.
+        """
         return 3 * self.forward
 
 

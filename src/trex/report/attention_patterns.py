@@ -110,8 +110,10 @@ def blocks_figure(panels: Mapping[str, tuple[Sources, Sequence[int]]]) -> go.Fig
     return figure
 
 
-def patterns_figure(panels: Mapping[str, tuple[Seen, Tensor | None]], lengths: Sequence[int]) -> go.Figure:
-    """Queries down, tokens right, one panel per layer kind.
+def patterns_figure(
+    panels: Mapping[str, tuple[Seen, Tensor | None]], lengths: Sequence[int], step: int = 4
+) -> go.Figure:
+    """Queries down, tokens right, one panel per layer kind; every `step`-th query is drawn, `step` queries high.
 
     panels: what is seen, and, where there is a choice, which tokens are in the entries to choose from. lengths: of the
     row's documents.
@@ -124,12 +126,12 @@ def patterns_figure(panels: Mapping[str, tuple[Seen, Tensor | None]], lengths: S
             parts.insert(0, ("in an entry that is not selected", choice, VISIBLE))
         for name, mask, colour in parts:
             if mask.any():
-                _add(figure, mask, name, colour, "query", (1, column), show=name not in drawn)
+                _add(figure, mask, name, colour, "query", (1, column), show=name not in drawn, step=step, width=step)
                 drawn.add(name)
         _document_bounds(figure, lengths, (1, column))
     size = sum(lengths)
     figure.update_xaxes(title_text="token", range=[0, size], showgrid=False)
-    figure.update_yaxes(range=[size - 0.5, -0.5], showgrid=False)
+    figure.update_yaxes(range=[size, 0], showgrid=False)
     figure.update_yaxes(title_text="query", col=1)
     figure.update_layout(
         barmode="overlay", bargap=0, height=470, margin={"t": 110}, legend={"traceorder": "normal", "y": 1.08}
@@ -183,13 +185,14 @@ def _halves(reached: Tensor, overlap: bool) -> tuple[Tensor, Tensor]:
 
 def _add(
     figure: go.Figure, mask: Tensor, name: str, colour: str, row_name: str, panel: tuple[int, int], *, show: bool,
-    width: float = 1,
+    width: float, step: int = 1,
 ) -> None:  # fmt: skip
-    rows, firsts, lengths = (each.astype(np.int16) for each in spans(mask))
+    rows, firsts, lengths = (each.astype(np.int16) for each in spans(mask[::step]))
     figure.add_bar(
-        y=rows, x=lengths, base=firsts, orientation="h", width=width, name=name, legendgroup=name, showlegend=show,
+        y=rows * step + step // 2, customdata=rows * step, x=lengths, base=firsts, orientation="h", width=width,
+        name=name, legendgroup=name, showlegend=show,
         marker={"color": colour, "line": {"width": 0}}, row=panel[0], col=panel[1],
-        hovertemplate=row_name + " %{y}: %{x} tokens from %{base}<extra>" + name + "</extra>",
+        hovertemplate=row_name + " %{customdata}: %{x} tokens from %{base}<extra>" + name + "</extra>",
     )  # fmt: skip
 
 

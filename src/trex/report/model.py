@@ -160,16 +160,16 @@ def static_memory(layouts: Mapping[str, tuple[StaticBytes, StaticBytes]], device
 
 
 def static_memory_by_rank(held: StaticBytes, device: DeviceMemory) -> go.Figure:
-    """GiB per device of every pipeline rank; what the host holds is stacked on top, hatched."""
+    """GiB per device of every pipeline rank; what the host holds is stacked on top, paler."""
     figure = go.Figure()
     ranks = [rank.rank for rank in held.ranks]
-    drawn = {part: (part, colour, "") for part, colour in STATES.items()}
-    drawn["host_optimizer"] = ("optimizer, in host memory", "#e9c9a3", "/")
-    for part, (name, colour, pattern) in drawn.items():
+    drawn = {part: (part, colour) for part, colour in STATES.items()}
+    drawn["host_optimizer"] = ("optimizer, in host memory", "#f2dcc3")
+    for part, (name, colour) in drawn.items():
         values = [getattr(rank, part) / GIB for rank in held.ranks]
         if any(values):
             figure.add_bar(
-                x=ranks, y=values, name=name, marker={"color": colour, "pattern_shape": pattern},
+                x=ranks, y=values, name=name, marker_color=colour,
                 hovertemplate="rank %{x}<br>" + name + ": %{y:.2f} GiB<extra></extra>",
             )  # fmt: skip
     figure.add_hline(y=device.allocatable / GIB, line={"color": "#222222", "dash": "dash"})
