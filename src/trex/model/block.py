@@ -87,7 +87,8 @@ class MTPBlock(Block):
 
     def merge(self, streams: Tensor, embedded: Tensor) -> Tensor:
         """The block's input streams. streams: [B, S, n, d], of the trunk. embedded: [B, S, d], of the next tokens."""
-        return self.e_proj(self.enorm(embedded)).unsqueeze(2) + self.h_proj(self.hnorm(streams))
+        merged = self.e_proj(self.enorm(embedded)).unsqueeze(2) + self.h_proj(self.hnorm(streams))
+        return merged.to(streams.dtype)  # under autocast, products are narrower than streams
 
     def collapse(self, streams: Tensor) -> Tensor:
         """What the shared head reads, [B, S, d]."""

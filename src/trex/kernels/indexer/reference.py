@@ -35,7 +35,7 @@ def top_entries(scores: Tensor, k: int) -> Tensor:
     best, chosen = scores.topk(min(k + 1, n), dim=-1)
     chosen = chosen[..., :k]
     if k < n:  # topk promises no order among equals, so where the border runs between equals, choose once more
-        equal = best[..., k - 1] == best[..., k]
+        equal = (best[..., k - 1] == best[..., k]) & (best[..., k] != -torch.inf)
         if equal.any():
             order = scores[equal].sort(dim=-1, descending=True, stable=True).indices
             chosen[equal] = order[:, :k]
