@@ -6,6 +6,7 @@ them again from m = fn·u / rms(u). With g the gradient of what is read and r = 
     dz = dm·r       dfn = dzᵀ·u        du = dz·fn − r²·mean(dm·m)·u + pre ⊗ g
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -34,6 +35,36 @@ def write_streams(y: Tensor, x: Tensor, post: Tensor, mix: Tensor) -> Tensor:
     return _Write.apply(*rows).view(x.shape)
 
 
+def sinkhorn(logits: Tensor, iterations: int, eps: float) -> Tensor:
+    """As `reference.sinkhorn`; differentiable once. logits: [T, n, n]."""
+    return _Sinkhorn.apply(logits, iterations, eps)
+
+
+class _Sinkhorn(torch.autograd.Function):
+    """Division by sums d = Σ a + eps has the gradient da = (dk − Σ dk·k) / d, which no large number enters."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, iterations: int, eps: float) -> Tensor:
+        by_place = logits.detach().permute(1, 2, 0).contiguous()  # [n, n, T]: one vector of tokens per place
+        ctx.save_for_backward(by_place)
+        ctx.iterations, ctx.eps = iterations, eps
+        *_, (_, _, k, _) = _steps(by_place, iterations, eps)
+        return k.permute(2, 0, 1).contiguous()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, None]:
+        (by_place,) = ctx.saved_tensors
+        g = g.permute(1, 2, 0).contiguous()
+        first, *others = _steps(by_place, ctx.iterations, ctx.eps)
+        for step in reversed(others):
+            g = _step_input(g, *step)
+        _, _, k, divisor = first
+        g = (g - (g * k).sum(dim=0, keepdim=True)) / divisor
+        p = by_place.softmax(dim=1)
+        return (p * (g - (g * p).sum(dim=1, keepdim=True))).permute(2, 0, 1), None, None
+
+
 class _Read(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -43,7 +74,7 @@ class _Read(torch.autograd.Function):
             u = wide(x).flatten(1)
             r = torch.rsqrt(_mean_square(u) + eps)
             m = torch.nn.functional.linear(u, fn.to(u.dtype)) * r
-            pre, post, mix = coefficients(m, base, scale, x.shape[1], iterations, eps)
+            pre, post, mix = coefficients(m, base, scale, x.shape[1], iterations, eps, sinkhorn)
             h = _weighted_sum(x, pre)
         ctx.save_for_backward(x, fn, base, scale, m, r)
         ctx.iterations, ctx.eps = iterations, eps
@@ -58,7 +89,7 @@ class _Read(torch.autograd.Function):
             dpre = _stream_products(x, g)
             with torch.enable_grad():
                 leaves = (m.detach().requires_grad_(), base.detach().requires_grad_(), scale.detach().requires_grad_())
-                found = coefficients(*leaves, n, ctx.iterations, ctx.eps)
+                found = coefficients(*leaves, n, ctx.iterations, ctx.eps, sinkhorn)
             dm, dbase, dscale = torch.autograd.grad(found, leaves, (dpre, dpost, dmix))
             dz = dm * r
             u = wide(x).flatten(1)
@@ -80,6 +111,32 @@ class _Write(torch.autograd.Function):
         y, x, post, mix = ctx.saved_tensors
         dy, dx = _written_inputs(g, y, x, post, mix)
         return dy, dx, *_written_coefficients(g, y, x, post, mix)
+
+
+def _steps(logits: Tensor, iterations: int, eps: float) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+    """Rows divided and their divisors, columns divided and theirs, of each iteration; the first has columns only."""
+    k = logits.softmax(dim=1) + eps
+    divisor = k.sum(dim=0, keepdim=True) + eps
+    before, k = k, k / divisor
+    yield before, torch.ones_like(divisor), k, divisor
+    for _ in range(iterations - 1):
+        step = _step(k, eps)
+        yield step
+        k = step[2]
+
+
+@compiled
+def _step(k: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    row = k.sum(dim=1, keepdim=True) + eps
+    by_row = k / row
+    column = by_row.sum(dim=0, keepdim=True) + eps
+    return by_row, row, by_row / column, column
+
+
+@compiled
+def _step_input(g: Tensor, by_row: Tensor, row: Tensor, by_column: Tensor, column: Tensor) -> Tensor:
+    g = (g - (g * by_column).sum(dim=0, keepdim=True)) / column
+    return (g - (g * by_row).sum(dim=1, keepdim=True)) / row
 
 
 @compiled

@@ -4,6 +4,8 @@ Source: DeepSeek-V4 report (arXiv 2606.19348) eq. 1-8 and the official `inferenc
 differ: K starts as a softmax, and the last of its normalisations is over columns.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch.nn.functional import linear
@@ -62,15 +64,16 @@ def sinkhorn(logits: Tensor, iterations: int = 20, eps: float = 1e-6) -> Tensor:
 
 
 def coefficients(
-    m: Tensor, base: Tensor, scale: Tensor, n: int, iterations: int, eps: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    """pre [..., n], post [..., n] and K [..., n, n] from m [..., (2 + n)·n], see `read_streams`."""
+    m: Tensor, base: Tensor, scale: Tensor, n: int, iterations: int, eps: float,
+    normalise: Callable[[Tensor, int, float], Tensor] = sinkhorn,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """pre [..., n], post [..., n] and K [..., n, n] from m [..., (2 + n)·n], see `read_streams`; K by `normalise`."""
     sizes = [n, n, n * n]
     m_pre, m_post, m_mix = m.split(sizes, dim=-1)
     b_pre, b_post, b_mix = base.split(sizes)
     pre = torch.sigmoid(m_pre * scale[0] + b_pre) + eps
     post = 2 * torch.sigmoid(m_post * scale[1] + b_post)
-    return pre, post, sinkhorn((m_mix * scale[2] + b_mix).unflatten(-1, (n, n)), iterations, eps)
+    return pre, post, normalise((m_mix * scale[2] + b_mix).unflatten(-1, (n, n)), iterations, eps)
 
 
 def _projected(x: Tensor, fn: Tensor, eps: float) -> Tensor:
