@@ -1,10 +1,12 @@
 """CPU backends of the model's operators against their definitions: values and gradients in float64, then bf16."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from trex.kernels import compiler, ops
 from trex.kernels.attention import cpu as attention_cpu
@@ -128,6 +130,49 @@ def test_cross_entropy(tokens: int) -> None:
             return loss, *torch.autograd.grad(0.37 * loss, (hidden, weight))
 
         agree(work)
+
+
+class LargestLogits(TorchDispatchMode):
+    """The most rows of `vocab` logits that any operation gives."""
+
+    def __init__(self, vocab: int) -> None:
+        super().__init__()
+        self.vocab, self.rows = vocab, 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        for x in found if isinstance(found, tuple | list) else (found,):
+            if isinstance(x, Tensor) and x.dim() == 2 and x.shape[1] == self.vocab:
+                self.rows = max(self.rows, x.shape[0])
+        return found
+
+
+@pytest.mark.parametrize(("backend", "most"), [("reference", 1024), ("cpu", 256)])
+def test_cross_entropy_never_holds_all_logits(backend: str, most: int) -> None:
+    hidden, weight = draw(5000, 16), draw(997, 16)
+    with ops.use(f"linear_cross_entropy={backend}"), LargestLogits(997) as seen:
+        ops.linear_cross_entropy(hidden, weight, torch.arange(5000) % 997).backward()
+    assert 0 < seen.rows <= most
+
+
+def test_cross_entropy_refuses_a_target_that_is_none() -> None:
+    for target in (-5, 301):
+        with ops.use("linear_cross_entropy=cpu"), pytest.raises((IndexError, RuntimeError), match="out of bounds"):
+            ops.linear_cross_entropy(draw(3, 32), draw(301, 32), torch.tensor([1, target, 2]))
+
+
+def test_attention_of_transposed_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attention_cpu, "GATHER_FROM", 0.1)
+    start, offset, visible = visibility([100], 2, 4)
+    q, kv, entries, sink = draw(100, 2, 3, 8), draw(100, 2, 8), draw(25, 2, 8), draw(3)
+    selected = ops.select_entries(draw(2, 100, 4, 8), draw(2, 25, 8), draw(2, 100, 4), offset, visible, 5)
+
+    def work() -> tuple[Tensor, ...]:
+        turned = (q.transpose(0, 1), kv.transpose(0, 1), entries.transpose(0, 1))
+        out, mass = ops.shared_kv_attention(*turned, sink, 16, start, offset, visible, selected)
+        return out, mass, *torch.autograd.grad(out.sin().sum(), (q, kv, entries, sink))
+
+    agree(work)
 
 
 def test_bfloat16_products_under_autocast() -> None:

@@ -68,6 +68,12 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Path]:
     return go(folder), folder
 
 
+@pytest.mark.parametrize("keep", [1, 3, 5, 20])
+def test_the_last_checkpoints_are_kept(tmp_path: Path, keep: int) -> None:
+    go(tmp_path, recipe=dataclasses.replace(RECIPE, steps=4, save_every=1, eval_every=0, keep=keep))
+    assert sorted(path.name for path in tmp_path.glob("step-*")) == [f"step-{n:08d}" for n in (1, 2, 3, 4)][-keep:]
+
+
 def test_the_loss_falls_and_is_measured_where_asked(undisturbed: tuple[Run, Path]) -> None:
     history = undisturbed[0].history
     assert history.held_out()["step"] == [0, 3, 6]

@@ -121,7 +121,8 @@ def choose(operator: str, x: Tensor) -> str:
 def use(choice: str) -> Iterator[None]:
     """Force backends inside the block: a backend's name, `operator=backend`, or several of these joined by commas.
 
-    Sets TREX_KERNELS, so it holds for the whole process: backward threads and processes started inside see it too.
+    Sets TREX_KERNELS, so it holds for the whole process: backward threads and processes started inside see it too. A
+    forward pass that recomputes needs its backward pass inside as well.
     Raises KernelError for an unknown name.
     """
     _parse(choice)

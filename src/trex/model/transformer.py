@@ -75,9 +75,9 @@ class Transformer(nn.Module):
     ) -> Output:  # fmt: skip
         """Logits, or losses where targets are given.
 
-        tokens, doc_ids: [B, S] int32 or int64. A run of equal ids is a document, which sees nothing of the
-        others and whose positions begin at 0; negative ids are padding. None: each row is one document. targets:
-        [B, S] int64, the token after each, -100 for none; the logits are then never held. mtp: whether to run the MTP
+        tokens, doc_ids: [B, S] int32 or int64. A run of equal ids is a document, which sees nothing of the others and
+        whose positions begin at 0; negative ids are padding. None: each row is one document. targets: [B, S] int64, the
+        token after each, -100 for none, as at padding; the logits are then never held. mtp: whether to run the MTP
         block. indexer: "sparse" (its loss over the selected entries), "warm-up" (CSA attends to all visible entries,
         the loss is over all of them) or "frozen" (no loss, no gradient). recompute: keep only the streams between
         layers for the backward pass and compute the rest again.
@@ -182,7 +182,7 @@ class Transformer(nn.Module):
                 )
         size = self.config.vocab_size
         for name, given, least in (("token id", tokens, 0), ("target", targets, IGNORE)):
-            if given is None or given.is_meta:
+            if given is None:
                 continue
             wrong = (given < 0) & (given != least) | (given >= size)
             if wrong.any():

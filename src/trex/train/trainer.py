@@ -229,5 +229,5 @@ def _progress(steps: range, done: int, total: int) -> "tqdm[int]":
 
 def _remove_old(folder: Path, keep: int) -> None:
     found = sorted(folder.glob("step-*"))
-    for path in found[: len(found) - keep]:
+    for path in found[: max(0, len(found) - keep)]:
         shutil.rmtree(path)

@@ -63,8 +63,7 @@ class _Attention(torch.autograd.Function):
             selected.shape if selected is not None else (b, s, entries.shape[1]), dtype=wide, device=q.device
         )
         sinks = sink.detach().to(wide)
-        ctx.chunks = list(_chunks(q, entries.shape[1], window, start, offset, visible, selected))
-        for chunk in ctx.chunks:
+        for chunk in _chunks(q, entries.shape[1], window, start, offset, visible, selected):
             near, far, p = _keys_and_logits(chunk, q, kv, entries)
             top = torch.maximum(p.amax(dim=-1), sinks)
             p = p.sub_(top.unsqueeze(-1)).exp_()
@@ -73,19 +72,20 @@ class _Attention(torch.autograd.Function):
             p = p.div_(total.unsqueeze(-1))
             out[:, chunk.here] = _weighted(p, near, far, chunk)
             _add_mass(mass, p, chunk, selected)
-        ctx.save_for_backward(q, kv, entries, sinks, out, norm)
+        ctx.save_for_backward(q, kv, entries, sinks, out, norm, start, offset, visible, selected)
+        ctx.window = window
         ctx.mark_non_differentiable(mass)
         return out, mass
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, g: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        q, kv, entries, sinks, out, norm = ctx.saved_tensors
+        q, kv, entries, sinks, out, norm, *seen = ctx.saved_tensors
         wide, scale = norm.dtype, q.shape[-1] ** -0.5
         dq = torch.empty_like(q)
-        dkv, dentries = torch.zeros_like(kv, dtype=wide), torch.zeros_like(entries, dtype=wide)
+        dkv, dentries = (torch.zeros(x.shape, dtype=wide, device=x.device) for x in (kv, entries))
         dsink = torch.zeros_like(sinks)
-        for chunk in ctx.chunks:
+        for chunk in _chunks(q, entries.shape[1], ctx.window, *seen):
             here = chunk.here
             near, far, p = _keys_and_logits(chunk, q, kv, entries)
             p = p.sub_(norm[:, here].unsqueeze(-1)).exp_()

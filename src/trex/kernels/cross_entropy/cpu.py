@@ -20,14 +20,16 @@ def linear_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor) -> Ten
     """As `reference.linear_cross_entropy`; differentiable once."""
     dtype = product_dtype(hidden)
     with no_autocast(hidden):
-        loss: Tensor = _CrossEntropy.apply(hidden, weight, targets, dtype)
+        loss: Tensor = _CrossEntropy.apply(hidden, weight, targets, dtype, torch.is_grad_enabled())
     return loss
 
 
 class _CrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, dtype: torch.dtype) -> Tensor:
-        need_hidden, need_weight = ctx.needs_input_grad[:2]
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, dtype: torch.dtype, training: bool
+    ) -> Tensor:
+        need_hidden, need_weight = (training and needed for needed in ctx.needs_input_grad[:2])
         matrix = weight.to(dtype)
         total = wide(hidden.new_zeros(()))
         dhidden = torch.empty_like(hidden) if need_hidden else None
@@ -35,7 +37,7 @@ class _CrossEntropy(torch.autograd.Function):
         for begin in range(0, len(hidden), CHUNK):
             here = slice(begin, begin + CHUNK)
             h, kept = hidden[here].to(dtype), (targets[here] != IGNORE).unsqueeze(-1)
-            place = targets[here].clamp_min(0).unsqueeze(-1)
+            place = targets[here].masked_fill(targets[here] == IGNORE, 0).unsqueeze(-1)
             p = wide(h @ matrix.t())
             p.sub_(p.amax(dim=-1, keepdim=True))
             own = p.gather(-1, place)
@@ -54,7 +56,7 @@ class _CrossEntropy(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, Tensor | None, None, None, None]:
         dhidden, dweight = ctx.saved_tensors
         scaled = [None if gradient is None else gradient * g.to(gradient.dtype) for gradient in (dhidden, dweight)]
-        return scaled[0], scaled[1], None, None
+        return scaled[0], scaled[1], None, None, None
