@@ -11,7 +11,7 @@ export UV_FIND_LINKS ?= $(subst $(empty) $(empty),$(comma),$(strip $(PIP_FIND_LI
 TORCH := $(shell sed -n 's/^ *"\(torch>=[^"]*\)",$$/\1/p' pyproject.toml)
 INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 
-.PHONY: env reproduce test test-ascend lint notebooks clean
+.PHONY: env reproduce test test-slow test-ascend lint notebooks clean
 
 env: $(VENV)/.ready
 
@@ -34,6 +34,10 @@ lint: env
 test: lint
 	$(BIN)/python -m pytest tests
 	$(BIN)/python -m pytest --nbval --nbval-current-env -p no:cacheprovider notebooks
+
+# What is too long for every day: whole grids, kill tests.
+test-slow: env
+	$(BIN)/python -m pytest tests -m slow
 
 # Does the ascend extra resolve on the stacks that NPU nodes run? Asks the package registry.
 test-ascend: env
