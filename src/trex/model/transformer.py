@@ -17,7 +17,7 @@ from trex.model.config import WINDOW, ConfigError, ModelConfig
 from trex.model.documents import Documents
 from trex.model.initial import initialise
 from trex.model.layers import Linear, RMSNorm
-from trex.model.losses import IGNORE, mtp_targets, next_tokens
+from trex.model.losses import IGNORE, counts, mtp_targets, next_tokens
 from trex.model.rotary import Turns, turns
 
 
@@ -143,28 +143,24 @@ class Transformer(nn.Module):
     def _output(
         self, hidden: Tensor, ahead: Tensor | None, targets: Tensor | None, documents: Documents, reports: list[Report]
     ) -> Output:
-        losses, counts = {}, {}
+        losses = {}
         if targets is not None:
             goals = {"lm": (hidden, targets)}
             if ahead is not None:
                 goals["mtp"] = (ahead, mtp_targets(targets, documents))
             for name, (states, goal) in goals.items():
                 losses[name] = ops.linear_cross_entropy(states.flatten(0, 1), self.head.weight, goal.flatten())
-                counts[name] = (goal != IGNORE).sum()
-        real = documents.real
-        for name, values, where in (
-            ("indexer", [r.indexer for r in reports], [b.visible > 0 for m, b in documents.blocks.items() if m == 4]),
-            ("balance", [r.routing.balance for r in reports], []),
-        ):
+        by_layer = {"indexer": [r.indexer for r in reports], "balance": [r.routing.balance for r in reports]}
+        for name, values in by_layer.items():
             found = [value for value in values if value is not None]
             if found:
                 losses[name] = torch.stack(found).sum()
-                counts[name] = (real & where[0] if where else real).sum()
+        defined = counts(documents, targets)
         return Output(
             logits=self.head(hidden) if targets is None else None,
             mtp_logits=self.head(ahead) if targets is None and ahead is not None else None,
             losses=losses,
-            counts=counts,
+            counts={name: defined[name] for name in losses},
             loads=torch.stack([r.routing.load for r in reports]),
         )
 

@@ -9,10 +9,9 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from trex.data.tokens import IGNORE
+from trex.model import losses
 from trex.model.config import SPARSE
 from trex.model.documents import Documents
-from trex.model.losses import mtp_targets
 from trex.train.recipes import TrainConfig
 
 
@@ -27,30 +26,23 @@ def weights(config: TrainConfig) -> dict[str, float]:
 
 
 def counts(doc_ids: Tensor, targets: Tensor) -> dict[str, int]:
-    """Tokens that each loss is defined on, known before any forward pass; equal to the sums of `Output.counts`.
+    """Tokens that each loss is defined on, known before any forward pass. doc_ids, targets: [B, S], as for the model.
 
-    lm: those with a target; mtp: those whose next token in the document has one; indexer: those that see a compressed
-    entry; balance: all but padding. doc_ids, targets: [B, S], as for the model.
+    Of the losses that a model has, they are the sums of `Output.counts` over the micro-batches.
     """
-    documents = Documents.packed(doc_ids, {SPARSE})
-    defined = {
-        "lm": targets != IGNORE,
-        "mtp": mtp_targets(targets, documents) != IGNORE,
-        "indexer": documents.real & (documents.blocks[SPARSE].visible > 0),
-        "balance": documents.real,
-    }
-    return {name: int(where.sum()) for name, where in defined.items()}
+    found = losses.counts(Documents.packed(doc_ids, {SPARSE}), targets)
+    return {name: int(count) for name, count in found.items()}
 
 
-def objective(losses: Mapping[str, Tensor], tokens: Mapping[str, int], config: TrainConfig) -> Tensor:
+def objective(sums: Mapping[str, Tensor], tokens: Mapping[str, int], config: TrainConfig) -> Tensor:
     """The share of a micro-batch in the objective of its step: a scalar.
 
-    losses: sums over the micro-batch, `Output.losses`. tokens: `counts` of the whole step. A loss of weight 0 takes no
+    sums: over the micro-batch, `Output.losses`. tokens: `counts` of the whole step. A loss of weight 0 takes no
     part, so that what it alone would train has no gradient.
     """
     terms = [
-        weight * losses[name] / tokens[name]
+        weight * sums[name] / tokens[name]
         for name, weight in weights(config).items()
-        if name in losses and weight > 0 and tokens[name]
+        if name in sums and weight > 0 and tokens[name]
     ]
     return sum(terms[1:], terms[0])
