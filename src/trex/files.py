@@ -1,7 +1,10 @@
-"""Files written whole or not at all."""
+"""Files and folders written whole or not at all."""
 
 import os
+import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -18,3 +21,49 @@ def write_atomic(path: Path, data: bytes) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def folder_atomic(folder: Path, replace: bool = False) -> Iterator[Path]:
+    """An empty folder beside `folder` to fill, which takes its name when the block ends, and goes if it raises.
+
+    replace: put it in the place of an existing folder, which is set aside until the new one is there.
+    Raises FileExistsError for a folder that exists otherwise.
+    """
+    if folder.exists() and not replace:
+        raise FileExistsError(f"{folder} exists; it is replaced only on request")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    try:
+        yield temporary
+        temporary.chmod(0o755)
+        put_folder(temporary, folder)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def put_folder(temporary: Path, folder: Path) -> None:
+    """fsync all of `temporary`, then rename it to `folder`; what was there is set aside, and put back on failure."""
+    for path in [*temporary.rglob("*"), temporary]:
+        sync(path)
+    old = temporary.with_name(f"{temporary.name}.old")
+    if folder.exists():
+        os.rename(folder, old)
+    try:
+        os.rename(temporary, folder)
+    except OSError:
+        if old.exists():
+            os.rename(old, folder)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+    sync(folder.parent)
+
+
+def sync(path: Path) -> None:
+    """fsync a file or a folder."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
