@@ -19,16 +19,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from trex.checkpoint.errors import CheckpointError
 from trex.model.config import ConfigError, ModelConfig
 from trex.model.transformer import Transformer
 from trex.results import NAME
 
 FORMAT = "trex-checkpoint-2"
 MANIFEST, CONFIG, MODEL = "manifest.json", "config.json", "model.safetensors"
-
-
-class CheckpointError(ValueError):
-    """A checkpoint that cannot be written, or that is missing, damaged or another model's."""
 
 
 @dataclass(frozen=True)

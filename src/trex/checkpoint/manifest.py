@@ -5,7 +5,7 @@ A folder is whole when everything in the manifest is there, unchanged. Damage is
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,16 @@ FORMAT = "trex-manifest-1"
 SUFFIX = ".safetensors"
 
 
-def write_manifest(folder: Path, written: Mapping[str, Written]) -> None:
-    """Write the manifest of `folder`: the safetensors files in `written`, and all its other files, which are read."""
+def write_manifest(folder: Path, written: Mapping[str, Written], ignored: Collection[str] = ()) -> None:
+    """Write the manifest of `folder`: the safetensors files in `written`, and all its other files, which are read.
+
+    ignored: folders in it that do not count.
+    """
     files = {name: content.to_dict() for name, content in written.items()}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
-        if path.is_file() and name != MANIFEST and name not in files:
+        counts = path.is_file() and name != MANIFEST and name.split("/")[0] not in ignored
+        if counts and name not in files:
             files[name] = fingerprint(path)
     body = {"format": FORMAT, "files": dict(sorted(files.items()))}
     write_atomic(folder / MANIFEST, to_json({**body, "sha256": _own_digest(body)}))

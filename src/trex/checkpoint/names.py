@@ -1,18 +1,22 @@
-"""Our state dict and that of transformers' `DeepseekV4ForCausalLM`: other names, and experts stacked otherwise.
+"""Where each tensor of a model lies, under four sets of names.
 
-Ours are the names of the released checkpoints, with the routed experts of a layer in one tensor per matrix:
-`experts.w1` (gate) and `experts.w3` (up) [E, I, d], `experts.w2` (down) [E, d, I]. transformers keeps gate and up in
-one `gate_up_proj` [E, 2I, d], gate first, and has no MTP blocks.
+"official": the released checkpoints, one tensor per routed expert and matrix. "state": our state dict, the same names
+with the experts of a layer stacked: `experts.w1` (gate) and `experts.w3` (up) [E, I, d], `experts.w2` (down) [E, d, I].
+"transformers": the state dict of its `DeepseekV4ForCausalLM`: other names, gate and up in one `gate_up_proj`
+[E, 2I, d], gate first; it has no MTP blocks and passes over names that begin with `mtp.`, where ours are kept with its
+names for the parts of a layer. "save_pretrained": what its `save_pretrained` writes, a third spelling.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from trex.checkpoint.folder import CheckpointError
+from trex.checkpoint.errors import CheckpointError
 
+OFFICIAL, STATE, TRANSFORMERS, SAVE_PRETRAINED = "official", "state", "transformers", "save_pretrained"
 MODEL = {
     "embed.weight": "model.embed_tokens.weight",
     "hc_head_fn": "model.hc_head.hc_fn",
@@ -21,6 +25,7 @@ MODEL = {
     "norm.weight": "model.norm.weight",
     "head.weight": "lm_head.weight",
 }
+SAVED_MODEL = {**MODEL, "head.weight": "head.weight"}
 LAYER = {
     "attn_norm.weight": "input_layernorm.weight",
     "ffn_norm.weight": "post_attention_layernorm.weight",
@@ -59,7 +64,59 @@ LAYER = {
 GATE, UP, GATE_UP = "ffn.experts.w1", "ffn.experts.w3", "mlp.experts.gate_up_proj"
 THEIR_MODEL = {theirs: ours for ours, theirs in MODEL.items()}
 THEIR_LAYER = {theirs: ours for ours, theirs in LAYER.items()}
+IN_BLOCK = re.compile(r"((?:layers|mtp)\.(?:0|[1-9][0-9]*)\.)(.+)")
+EXPERT = re.compile(r"(.+\.experts\.)(0|[1-9][0-9]*)\.(w[123])\.weight")
 IN_LAYER = re.compile(r"(layers\.(?:0|[1-9][0-9]*)\.)(.+)")
+
+
+@dataclass(frozen=True)
+class Place:
+    """One of the equal slices, in order of bytes, of a tensor under some set of names."""
+
+    name: str
+    shape: tuple[int, ...]  # of the whole tensor
+    slice: int = 0
+    slices: int = 1
+
+
+def place(official: str, shape: tuple[int, ...], names: str, experts: int) -> Place:
+    """Where the tensor of an official name, of this shape, lies under other names; experts: how many a layer has."""
+    if names == OFFICIAL:
+        return Place(official, shape)
+    block = IN_BLOCK.fullmatch(official)
+    prefix, own = (block[1], block[2]) if block else ("", official)
+    outer = "" if prefix.startswith("mtp.") or names == STATE else "model."
+    if names == SAVE_PRETRAINED:
+        return Place(f"{outer}{prefix}{own}" if block else SAVED_MODEL[own], shape)
+    match = EXPERT.fullmatch(own)
+    if match is not None:
+        return _stacked(outer + prefix, int(match[2]), match[3], shape, names, experts)
+    if names == STATE:
+        return Place(official, shape)
+    return Place(outer + prefix + LAYER.get(own, own) if block else MODEL[own], shape)
+
+
+def spellings(name: str) -> tuple[str, ...]:
+    """A name, and how else `save_pretrained` may write it: it leaves norms of keys and values half renamed."""
+    return (name, name.replace(".kv_norm.", ".norm.")) if ".kv_norm." in name else (name,)
+
+
+def names_of(found: Container[str]) -> str:
+    """Under which names the tensors are. Raises CheckpointError where they are those of no DeepSeek-V4."""
+    if "embed.weight" in found:
+        return OFFICIAL
+    if "model.embed_tokens.weight" in found:
+        return TRANSFORMERS if "lm_head.weight" in found else SAVE_PRETRAINED
+    raise CheckpointError("no DeepSeek-V4: there is neither embed.weight nor model.embed_tokens.weight")
+
+
+def _stacked(prefix: str, expert: int, matrix: str, shape: tuple[int, ...], names: str, experts: int) -> Place:
+    if names == STATE:
+        return Place(f"{prefix}ffn.experts.{matrix}", (experts, *shape), expert, experts)
+    if matrix == "w2":
+        return Place(f"{prefix}mlp.experts.down_proj", (experts, *shape), expert, experts)
+    name, rows = f"{prefix}{GATE_UP}", 2 * shape[0]
+    return Place(name, (experts, rows, *shape[1:]), 2 * expert + (matrix == "w3"), 2 * experts)
 
 
 def to_transformers(state: Mapping[str, Tensor]) -> dict[str, Tensor]:

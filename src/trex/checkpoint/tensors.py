@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -74,6 +74,12 @@ class Written:
         tensors = {name: [dtype, list(shape), digest] for name, (dtype, shape, digest) in self.tensors.items()}
         return {"bytes": self.bytes, "header": self.header, "tensors": tensors}
 
+    @classmethod
+    def from_dict(cls, body: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` gave."""
+        tensors = {name: (dtype, tuple(shape), digest) for name, (dtype, shape, digest) in body["tensors"].items()}
+        return cls(body["bytes"], body["header"], tensors)
+
 
 def byte_size(dtype: str, shape: Iterable[int]) -> int:
     """Bytes of a tensor."""
@@ -100,8 +106,9 @@ def read_header(path: Path) -> dict[str, Entry]:
     return _entries(_parsed(raw, path), 8 + size, length, path)
 
 
-def read(path: Path, entry: Entry, start: int = 0, end: int | None = None) -> Iterator[Tensor]:
-    """The tensor's bytes from `start` to `end`, counted from its own start, as uint8 tensors of up to PIECE bytes.
+def read(path: Path, entry: Entry, start: int = 0, end: int | None = None, most: int = PIECE) -> Iterator[Tensor]:
+    """The tensor's bytes from `start` to `end`, counted from its own start, as uint8 tensors of `most` bytes each but
+    the last.
 
     Raises CheckpointError where the file ends too early.
     """
@@ -109,7 +116,7 @@ def read(path: Path, entry: Entry, start: int = 0, end: int | None = None) -> It
     with path.open("rb", buffering=0) as stream:
         stream.seek(place)
         while place < stop:
-            piece = bytearray(min(PIECE, stop - place))
+            piece = bytearray(min(most, stop - place))
             _fill(stream, memoryview(piece), path)
             place += len(piece)
             yield torch.frombuffer(piece, dtype=torch.uint8)

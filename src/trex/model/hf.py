@@ -119,6 +119,30 @@ def to_hf(config: ModelConfig) -> "DeepseekV4Config":
     return result
 
 
+def released(config: ModelConfig) -> dict[str, Any]:
+    """The `config.json` of the model in the spelling of the released files, which transformers reads as well.
+
+    `model_name`, which is ours, keeps the name.
+    """
+    return {
+        "architectures": ["DeepseekV4ForCausalLM"],
+        "model_type": READ_ONLY["model_type"],
+        "model_name": config.name,
+        **{theirs: _real(ours, getattr(config, ours)) for ours, theirs in FIELDS.items()},
+        **{field: only for field, only in FIXED.items() if field != "compress_rates"},
+        "hc_eps": _real("eps", config.eps),
+        "qk_rope_head_dim": config.rope_dim,
+        "num_hash_layers": config.hash_layers,
+        "compress_ratios": [*config.compress_ratios, *[WINDOW] * config.mtp_layers],
+        "max_position_embeddings": round(config.yarn_original * config.yarn_factor),
+        "rope_theta": _real("rope_theta", config.rope_theta),
+        "compress_rope_theta": _real("compress_rope_theta", config.compress_rope_theta),
+        "rope_scaling": {"type": "yarn", **{theirs: getattr(config, ours) for ours, theirs in YARN.items()}},
+        "bos_token_id": 0,
+        "eos_token_id": 1,
+    }
+
+
 def fields(source: "str | PathLike[str] | Mapping[str, Any] | DeepseekV4Config") -> dict[str, Any]:
     """Fields of ModelConfig, all but the name, of a `config.json`, its folder, its content, or a transformers config.
 

@@ -1,0 +1,221 @@
+"""From one folder of weights to another: dequantised, quantised, under other names; in bounded memory, resumable.
+
+convert(Path("DeepSeek-V4-Flash"), Path("flash-bf16"), precision="bf16")
+
+Files are made side by side in `<target>.partial`, a tensor's rows at a time; each is there only when whole, with a note
+of its hashes. A conversion that was stopped goes on with the files that are missing. The folder takes its name last.
+"""
+
+import fcntl
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+from tqdm import tqdm
+
+from trex.checkpoint.errors import CheckpointError, refuse
+from trex.checkpoint.manifest import MANIFEST, SUFFIX, problems, read_json, read_manifest, to_json, write_manifest
+from trex.checkpoint.source import CONFIG, INDEX, PICKLED, Source, open_source
+from trex.checkpoint.target import SHARD, Precision, Shard, converted, documents, shards
+from trex.checkpoint.tensors import DTYPES, New, Written, write
+from trex.files import put_folder, write_atomic
+
+NOTES = ".conversion"  # in the target while it is made: the plan, the hashes of finished files, a lock
+TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id")
+RESTATED = (  # fields of a config.json that say again, or no longer, what is written
+    "quantization_config", "expert_dtype", "layer_types", "mlp_layer_types", "rope_parameters", "torch_dtype",
+    "compress_rates", "partial_rotary_factor", "transformers_version",
+)  # fmt: skip
+LARGEST_COPIED = 100_000_000  # bytes of a file, other than weights, that goes along
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What all files of one conversion share."""
+
+    folder: Path
+    allow_nan: bool
+    progress: Callable[[int], object]
+    bad: list[str]  # tensors that came out not finite
+    stop: threading.Event
+
+
+def dequantize(source: Path, target: Path, *, allow_nan: bool = False, workers: int | None = None) -> Path:
+    """FP8 and FP4 weights to BF16, everything else as `convert` leaves it, which see."""
+    return convert(source, target, precision="bf16", allow_nan=allow_nan, workers=workers)
+
+
+def convert(
+    source: Path, target: Path, *, names: str | None = None, precision: Precision = "keep", allow_nan: bool = False,
+    shard_bytes: int = SHARD, workers: int | None = None, verify: bool = True,
+) -> Path:  # fmt: skip
+    """Write the weights of `source` to the new folder `target`, and what lies beside them. Returns `target`.
+
+    names: "official" or "transformers"; by default those of the source ("transformers" for what `save_pretrained`
+    wrote). precision: see `trex.checkpoint.target.converted`. allow_nan: let numbers that are not finite through.
+    workers: files made at once, by default one per core. verify: compare the source with its manifest, if it has one.
+    A conversion that was stopped goes on when it is called again in the same way.
+    Raises CheckpointError, naming every tensor at fault, where the source is incomplete, damaged or (unless allowed)
+    not finite, and where the target exists, belongs to another conversion or does not fit on the disk. Of a
+    conversion refused for its numbers nothing is left.
+    """
+    opened = open_source(source)
+    names = names or ("official" if opened.names == "official" else "transformers")
+    tensors = converted(opened.units, names, precision, opened.config.num_experts)
+    files = shards(tensors, shard_bytes)
+    plan = {"source": _identity(opened), "names": names, "precision": precision, "shard_bytes": shard_bytes}
+    plan["allow_nan"] = allow_nan
+    if target.exists():
+        return _finish(target, plan)
+    if verify and read_manifest(source) is not None:
+        _verified(source)
+    if not allow_nan:
+        refuse([f"{name} has a scale that is NaN" for name in opened.nan_scaled()], source)
+    unfinished = target.with_name(f"{target.name}.partial")
+    (unfinished / NOTES).mkdir(parents=True, exist_ok=True)
+    with _locked(unfinished):
+        written = _read_notes(unfinished, plan, files)
+        _check_space(unfinished, sum(file.size for file in files if file.name not in written))
+        write_atomic(unfinished / NOTES / "plan.json", to_json(plan))
+        written |= _made(unfinished, [file for file in files if file.name not in written], files, allow_nan, workers)
+        for name, document in documents(opened.config, files).items():
+            write_atomic(unfinished / name, to_json(_kept(source, document) if name == CONFIG else document))
+        _copy_rest(source, unfinished)
+        write_manifest(unfinished, {file.name: written[file.name] for file in files}, ignored=(NOTES,))
+        put_folder(unfinished, target)
+    return _finish(target, plan)
+
+
+def _made(
+    folder: Path, missing: list[Shard], files: list[Shard], allow_nan: bool, workers: int | None
+) -> dict[str, Written]:
+    """Make the missing files, several at once, and return their hashes."""
+    total, todo = sum(file.size for file in files), sum(file.size for file in missing)
+    lock = threading.Lock()
+    with tqdm(total=total, initial=total - todo, unit="B", unit_scale=True, disable=not sys.stderr.isatty()) as bar:
+
+        def progress(size: int) -> None:
+            with lock:
+                bar.update(size)
+
+        work = _Work(folder, allow_nan, progress, [], threading.Event())
+        with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
+            running = {pool.submit(_file, work, file): file.name for file in missing}
+            try:
+                wait(running, return_when=FIRST_EXCEPTION)
+            finally:
+                if work.bad or any(f.done() and not f.cancelled() and f.exception() for f in running):
+                    work.stop.set()
+                    pool.shutdown(cancel_futures=True)
+    if work.bad:
+        shutil.rmtree(folder)
+        refuse([f"{name} has numbers that are not finite" for name in sorted(set(work.bad))], "nothing was written")
+    return {name: future.result() for future, name in running.items()}
+
+
+def _file(work: _Work, shard: Shard) -> Written:
+    """Make one file and the note of it."""
+    tensors = [replace(tensor, pieces=partial(_watched, work, tensor)) for tensor in shard.tensors]
+    written = write(work.folder / shard.name, tensors, {"format": "pt"})
+    if not work.bad:
+        write_atomic(work.folder / NOTES / f"{shard.name}.json", to_json(written.to_dict()))
+    return written
+
+
+def _watched(work: _Work, tensor: New) -> Iterator[Tensor]:
+    """A tensor's pieces, counted, with a look at each whether it is finite."""
+    floating = tensor.dtype in ("BF16", "F16", "F32", "F64") and not work.allow_nan
+    for piece in tensor.pieces():
+        if work.stop.is_set():
+            raise CheckpointError("stopped: another file failed")
+        if floating and not piece.view(DTYPES[tensor.dtype]).isfinite().all():
+            work.bad.append(tensor.name)
+            floating = False  # one line is enough
+        yield piece
+        work.progress(piece.nbytes)
+
+
+def _identity(source: Source) -> dict[str, Any]:
+    """What tells a source from another, or from itself after a change, without reading its tensors."""
+    stats = {path.name: path.stat() for path in (*source.files, source.folder / CONFIG)}
+    return {name: [stat.st_size, stat.st_mtime_ns] for name, stat in stats.items()}
+
+
+def _read_notes(unfinished: Path, plan: dict[str, Any], files: list[Shard]) -> dict[str, Written]:
+    """The finished files of an earlier try at the same conversion."""
+    earlier = unfinished / NOTES / "plan.json"
+    if not earlier.is_file():
+        return {}
+    if read_json(earlier) != plan:
+        raise CheckpointError(
+            f"{unfinished} is the unfinished conversion of another source, or to something else: remove it"
+        )
+    found = {}
+    for file in files:
+        note, path = unfinished / NOTES / f"{file.name}.json", unfinished / file.name
+        if note.is_file() and path.is_file():
+            written = Written.from_dict(read_json(note))
+            if path.stat().st_size == written.bytes:
+                found[file.name] = written
+    return found
+
+
+def _finish(target: Path, plan: dict[str, Any]) -> Path:
+    """Remove the notes from a finished target. Raises CheckpointError where it is something else."""
+    note = target / NOTES / "plan.json"
+    if not note.is_file() or read_json(note) != plan:
+        raise CheckpointError(f"{target} exists; conversions write new folders only")
+    shutil.rmtree(target / NOTES)
+    return target
+
+
+@contextmanager
+def _locked(unfinished: Path) -> Iterator[None]:
+    """Hold the conversion against other processes."""
+    with (unfinished / NOTES / "lock").open("w") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise CheckpointError(f"{unfinished}: another process is at work on this conversion") from None
+        yield
+
+
+def _check_space(folder: Path, size: int) -> None:
+    free = shutil.disk_usage(folder).free
+    if size > free:
+        raise CheckpointError(f"{folder}: {size:,} bytes are to be written, {free:,} are free on the disk")
+
+
+def _verified(source: Path) -> None:
+    files = read_manifest(source) or {}
+    total = sum(expected["bytes"] for expected in files.values())
+    with tqdm(total=total, unit="B", unit_scale=True, desc="verify", disable=not sys.stderr.isatty()) as bar:
+        refuse(list(problems(source, bar.update)), f"{source} is damaged")
+
+
+def _kept(source: Path, document: dict[str, Any]) -> dict[str, Any]:
+    """A config.json with what the source's says beside the model, such as the ids of special tokens."""
+    own = read_json(source / CONFIG).items()
+    return {**document, **{key: value for key, value in own if key not in document and key not in RESTATED}} | {
+        key: value for key, value in own if key in TOKENS
+    }
+
+
+def _copy_rest(source: Path, target: Path) -> None:
+    """Copy what lies beside the weights: tokenizer, chat encoding, licence. Nothing hidden, pickled or large."""
+    for path in sorted(source.rglob("*")):
+        name = path.relative_to(source)
+        hidden = any(part.startswith(".") for part in name.parts)
+        weights = path.suffix in (SUFFIX, *PICKLED) or name.as_posix() in (CONFIG, INDEX, MANIFEST)
+        if path.is_file() and not hidden and not weights and path.stat().st_size <= LARGEST_COPIED:
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target / name)

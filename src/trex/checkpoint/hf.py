@@ -1,0 +1,129 @@
+"""Our model to and from folders in the layout of Hugging Face, under official names or transformers'.
+
+model = load_hf(Path("DeepSeek-V4-Flash"), dtype=torch.bfloat16)
+save_hf(model, Path("export"), names="official")     # what transformers, vLLM and SGLang read
+"""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from trex.checkpoint.errors import CheckpointError, refuse
+from trex.checkpoint.manifest import fingerprint, header_problems, read_manifest, to_json, write_manifest
+from trex.checkpoint.names import OFFICIAL, STATE, place
+from trex.checkpoint.released import expected
+from trex.checkpoint.source import Source, Stored, Unit, open_source
+from trex.checkpoint.target import SHARD, documents, in_memory, shards
+from trex.checkpoint.tensors import DTYPES, write
+from trex.files import folder_atomic
+from trex.model.transformer import Transformer
+
+
+def save_hf(
+    model: Transformer, folder: Path, *, names: str = OFFICIAL, extra: Mapping[str, Any] | None = None,
+    shard_bytes: int = SHARD, replace: bool = False,
+) -> Path:  # fmt: skip
+    """Write the model whole or not at all: weights, each in its dtype, config.json, an index, a manifest of hashes.
+
+    names: "official" or "transformers". extra: JSON documents by file name, such as "trex_tokenizer.json". replace: put
+    it in the place of an existing folder. Returns `folder`.
+    Raises CheckpointError for weights that are not finite (all of them named), and for a folder that exists.
+    """
+    if folder.exists() and not replace:
+        raise CheckpointError(f"{folder} exists; it is replaced only on request (replace=True)")
+    state, experts = model.state_dict(), model.config.num_experts
+    bad = [name for name, tensor in state.items() if tensor.is_floating_point() and not tensor.isfinite().all()]
+    refuse([f"{name} is not finite" for name in bad], "nothing was written")
+    wanted = expected(model.config)
+    tensors = {}
+    for official, want in wanted.items():
+        at = place(official, want.shape, STATE, experts)
+        tensors[official] = state[at.name][at.slice] if at.slices > 1 else state[at.name]
+    files = shards(in_memory(tensors, wanted, names, experts), shard_bytes)
+    contents = {**documents(model.config, files), **(extra or {})}
+    with folder_atomic(folder, replace) as temporary:
+        for name, content in contents.items():
+            (temporary / name).write_bytes(to_json(content))
+        written = {file.name: write(temporary / file.name, file.tensors, {"format": "pt"}) for file in files}
+        write_manifest(temporary, written)
+    return folder
+
+
+def load_hf(folder: Path, dtype: torch.dtype | None = None, *, verify: bool = True) -> Transformer:
+    """The model of a folder, on the CPU: under official names or transformers', quantised or not.
+
+    dtype: of the weights that the released files hold quantised or in BF16; what they hold in F32 (mHC, sinks, position
+    biases, the routers' selection biases) is at least float32. None: as stored, quantised weights as bfloat16. Without
+    MTP weights the model has no MTP block. verify: compare with the folder's manifest, if it has one, while reading.
+    Raises CheckpointError that lists every tensor that is missing, extra, misshapen, truncated, altered or not finite.
+    """
+    if dtype is not None and not dtype.is_floating_point:
+        raise CheckpointError(f"dtype = {dtype}; accepted: floating dtypes")
+    source = open_source(folder)
+    digests = _digests(source) if verify else {}
+    with torch.device("meta"):
+        model = Transformer(source.config)
+    state: dict[str, Tensor] = {}
+    problems: list[str] = []
+    for units in _by_stored(source).values():
+        digest = hashlib.sha256()
+        for unit in units:
+            at = place(unit.name, unit.expected.shape, STATE, source.config.num_experts)
+            if at.name not in state:
+                state[at.name] = torch.empty(at.shape, dtype=_dtype(unit, dtype))
+            whole = state[at.name][at.slice] if at.slices > 1 else state[at.name]
+            flat, filled = whole.view(-1), 0
+            for numbers in unit.numbers(whole.dtype, digest.update):
+                flat[filled : filled + numbers.numel()] = numbers.view(-1)
+                filled += numbers.numel()
+            if whole.is_floating_point() and not whole.isfinite().all():
+                problems.append(f"{unit.name} is not finite")
+            if unit.scale is not None and (scale := unit.scales()) is not None:
+                problems += _altered(unit.scale, hashlib.sha256(scale.numpy().data), digests)
+        problems += _altered(units[0].stored, digest, digests)
+    refuse(problems, folder)
+    model.load_state_dict(state, assign=True)
+    return model
+
+
+def _by_stored(source: Source) -> dict[str, list[Unit]]:
+    """The units of each stored tensor in the order of their bytes."""
+    groups: dict[str, list[Unit]] = {}
+    for unit in source.units.values():
+        groups.setdefault(unit.stored.name, []).append(unit)
+    return {name: sorted(units, key=lambda unit: unit.start) for name, units in groups.items()}
+
+
+def _dtype(unit: Unit, dtype: torch.dtype | None) -> torch.dtype:
+    """What a unit is loaded as."""
+    if unit.expected.kind == "i64":
+        return torch.int64
+    if dtype is None:
+        return torch.bfloat16 if unit.format else DTYPES[unit.dtype]
+    return torch.promote_types(dtype, torch.float32) if unit.expected.kind == "f32" else dtype
+
+
+def _digests(source: Source) -> dict[str, str]:
+    """SHA-256 of the stored tensors, as far as there is a manifest; all other files are compared with it here."""
+    digests: dict[str, str] = {}
+    problems: list[str] = []
+    for name, expected_file in (read_manifest(source.folder) or {}).items():
+        path = source.folder / name
+        if not path.is_file():
+            problems.append(f"{name} is missing")
+        elif "tensors" in expected_file:
+            problems += header_problems(path, name, expected_file)
+            digests |= {tensor: digest for tensor, (_, _, digest) in expected_file["tensors"].items()}
+        elif fingerprint(path) != expected_file:
+            problems.append(f"{name} was altered")
+    refuse(problems, f"{source.folder} is damaged")
+    return digests
+
+
+def _altered(stored: Stored, digest: Any, digests: Mapping[str, str]) -> list[str]:
+    wrong = stored.name in digests and digest.hexdigest() != digests[stored.name]
+    return [f"{stored.name} in {stored.path.name} was altered"] if wrong else []
