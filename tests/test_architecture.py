@@ -35,7 +35,9 @@ ARROWS = {
     "train": MODEL | {"checkpoint", "planner", "data"},
     "launch": BASE | {"report.figures"},
     "report": MODEL | {"checkpoint", "planner", "solver", "data", "eval", "train", "report.figures"},
-    "cli": {"labels", "launch"},
+    "serve": MODEL | {"checkpoint", "data"},
+    "commands": {"checkpoint"},
+    "cli": {"labels", "launch", "serve", "commands"},
     "__main__": {"cli"},
 }
 DEVICE_APIS = ("cuda", "npu", "accelerator", "xpu", "mps")

@@ -1,4 +1,4 @@
-"""Run, publish and refresh the notebooks of the T-Rex reproduction."""
+"""Run, publish and refresh the notebooks of the T-Rex reproduction; serve checkpoints."""
 
 import os
 import shlex
@@ -9,8 +9,13 @@ from typing import Annotated
 import tyro
 from tyro.extras import SubcommandApp
 
+from trex.commands import checkpoint
+
 app = SubcommandApp()
+app.command(checkpoint, name="checkpoint", help="Look at weights, fetch, convert and check them.")
 SHOWN = 12  # changed values of one record that `trex publish` lists
+# errors whose modules are not imported to name them here: torch takes seconds
+LATE = ("trex.checkpoint.errors", "trex.model.config")
 MANY = ("--chapter", "--set")  # options that take several values
 
 
@@ -93,6 +98,36 @@ def notebooks(refresh: tyro.conf.Positional[tuple[str, ...]] = ()) -> int:
     return 0
 
 
+@app.command
+def serve(
+    folder: tyro.conf.Positional[str],
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    name: str | None = None,
+    max_tokens_limit: int = 4096,
+    max_running: int = 8,
+    max_waiting: int = 64,
+) -> int:
+    """Serve a checkpoint behind an OpenAI-compatible endpoint, on the accelerator where there is one.
+
+    Args:
+        folder: config.json, safetensors, and tokenizer.json or trex_tokenizer.json.
+        host: Address to listen at.
+        port: Port to listen at; 0 takes a free one.
+        name: What clients call the model; the folder's name by default.
+        max_tokens_limit: Tokens that prompt and answer of a request may have together.
+        max_running: Requests that are answered at the same time, a token each in turn.
+        max_waiting: Requests that may wait beside them; more are refused.
+    """
+    from trex.serve.load import serve as work
+
+    work(
+        folder, host=host, port=port, name=name,
+        max_tokens_limit=max_tokens_limit, max_running=max_running, max_waiting=max_waiting,
+    )  # fmt: skip
+    return 0
+
+
 def join_repeated(arguments: Sequence[str]) -> list[str]:
     """`--set a=1 --set b=2` as `--set a=1 b=2`: otherwise the parser would keep the last and drop the others unsaid."""
     rest: list[str] = []
@@ -118,15 +153,21 @@ def main() -> int:
     from trex.labels import ResultError
     from trex.launch.notebooks import NotebookError
     from trex.launch.profiles import ProfileError
+    from trex.serve import ServeError
 
     try:
         return int(app.cli(prog="trex", description=__doc__, args=join_repeated(sys.argv[1:])) or 0)
     except BrokenPipeError:  # the reader of our output, `head` say, has left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (NotebookError, ProfileError, ResultError, OSError) as error:
+    except (NotebookError, ProfileError, ResultError, ServeError, OSError) as error:
+        print(f"trex: {error}", file=sys.stderr)
+        return 2
+    except ValueError as error:
+        if type(error).__module__ not in LATE:
+            raise
         print(f"trex: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("trex: interrupted; finished notebooks are kept and will not run again", file=sys.stderr)
+        print("trex: interrupted; what is finished is kept and will not be done again", file=sys.stderr)
         return 130

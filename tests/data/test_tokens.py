@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from tokenizers import Tokenizer as Engine
 
 from trex.data.problem import DataError
 from trex.data.tokens import BOS, EOS, IGNORE, Rows, Tokenizer, _file, pack
+from trex.data.vocabulary import BEGIN, END, AnyTokenizer, FullTokenizer
 
 CORPUS = [
     "Minimise $3 x_1 + 2.5 x_2$ subject to $x_1 \\ge 0$.\n\n| item | cost |\n|---|---|\n| A | 12 |\n",
@@ -30,6 +32,12 @@ def tokenizer() -> Tokenizer:
     return Tokenizer.fit(CORPUS)
 
 
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    """The library's own reading of DeepSeek's file."""
+    return Engine.from_file(str(_file()))
+
+
 @pytest.mark.parametrize("text", [*CORPUS, *UNSEEN])
 def test_every_text_round_trips(tokenizer: Tokenizer, text: str) -> None:
     ids = tokenizer.encode(text)
@@ -39,9 +47,8 @@ def test_every_text_round_trips(tokenizer: Tokenizer, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", CORPUS)
-def test_ids_are_deepseeks(tokenizer: Tokenizer, text: str) -> None:
+def test_ids_are_deepseeks(tokenizer: Tokenizer, engine: Engine, text: str) -> None:
     """On the corpus each id stands for the id that the untouched tokenizer.json gives."""
-    engine = Engine.from_file(str(_file()))
     assert [tokenizer.ids[i] for i in tokenizer.encode(text)] == engine.encode(text, add_special_tokens=False).ids
 
 
@@ -96,6 +103,97 @@ def test_bad_input_is_refused(tokenizer: Tokenizer) -> None:
 
 def test_incomplete_bytes_decode_to_the_replacement_character(tokenizer: Tokenizer) -> None:
     assert tokenizer.decode(tokenizer.encode("ä")[:1]) == "\ufffd"
+
+
+NAMES = ("<｜User｜>", "<think>", "｜DSML｜", BEGIN)
+
+
+@pytest.fixture(scope="module")
+def special() -> Tokenizer:
+    return Tokenizer.fit(CORPUS, special=NAMES)
+
+
+@pytest.fixture(scope="module")
+def full() -> FullTokenizer:
+    return FullTokenizer.from_file(_file())
+
+
+def test_special_tokens_follow_the_others(tokenizer: Tokenizer, special: Tokenizer) -> None:
+    """In the order of DeepSeek's ids, which are those that the file gives its added tokens."""
+    assert special.ids[: tokenizer.vocab_size] == tokenizer.ids and special.vocab_size == tokenizer.vocab_size + 3
+    added = {token["content"]: token["id"] for token in json.loads(_file().read_bytes())["added_tokens"]}
+    for name in (*NAMES, END):
+        assert special.ids[special.special_id(name)] == added[name]
+    assert (special.special_id(BEGIN), special.special_id(END)) == (BOS, EOS)
+    assert set(tokenizer.special) == {BEGIN, END} and set(special.special) == {*NAMES, END}
+
+
+def test_special_tokens_never_come_out_of_text(special: Tokenizer, full: FullTokenizer) -> None:
+    text = "".join([*NAMES, END, "<｜▁pad▁｜>", *UNSEEN])
+    for tokenizer in (special, full):
+        ids = tokenizer.encode(text)
+        assert not set(ids) & set(tokenizer.special.values()) and tokenizer.decode(ids) == text
+
+
+@pytest.mark.parametrize("which", ["special", "full"])
+def test_special_tokens_are_kept_or_skipped(which: str, request: pytest.FixtureRequest) -> None:
+    tokenizer: AnyTokenizer = request.getfixturevalue(which)
+    ids = [tokenizer.special_id("<think>"), *tokenizer.encode("ä b"), tokenizer.special_id(END)]
+    assert tokenizer.decode(ids) == "ä b" and tokenizer.decode(ids, keep_special=True) == f"<think>ä b{END}"
+    assert b"".join(map(tokenizer.to_bytes, ids)) == f"<think>ä b{END}".encode()
+    with pytest.raises(DataError, match="no special token '<none>'; accepted: <｜begin"):
+        tokenizer.special_id("<none>")
+    with pytest.raises(DataError, match="accepted: 0 to"):
+        tokenizer.to_bytes(tokenizer.vocab_size)
+
+
+def test_an_old_tokenizer_without_special_tokens_still_loads(tokenizer: Tokenizer, special: Tokenizer) -> None:
+    assert "special" not in tokenizer.to_dict()
+    assert Tokenizer.from_dict(tokenizer.to_dict()) == tokenizer
+    again = Tokenizer.from_dict(json.loads(json.dumps(special.to_dict())))
+    assert again == special and again.special == special.special
+
+
+@pytest.mark.parametrize(
+    "names", ["<think>", [3], ["<none>"], ["｜DSML｜", "<｜User｜>", "<think>"], ["<think>"], [], [BEGIN]]
+)
+def test_damaged_special_tokens_are_refused(special: Tokenizer, names: object) -> None:
+    with pytest.raises(DataError, match="accepted"):
+        Tokenizer.from_dict({**special.to_dict(), "special": names})
+
+
+def test_unknown_special_tokens_are_refused() -> None:
+    with pytest.raises(DataError, match="'<none>'"):
+        Tokenizer.fit(CORPUS, special=["<none>"])
+
+
+@pytest.mark.parametrize("text", [*CORPUS, *UNSEEN[:-1]])
+def test_the_whole_tokenizer_agrees_with_the_library(engine: Engine, full: FullTokenizer, text: str) -> None:
+    assert full.encode(text) == engine.encode(text, add_special_tokens=False).ids
+    assert full.decode(full.encode(text)) == text == engine.decode(full.encode(text))
+    assert full.vocab_size == max(engine.get_vocab(with_added_tokens=True).values()) + 1
+
+
+def test_every_id_gives_the_bytes_that_the_library_decodes(engine: Engine, full: FullTokenizer) -> None:
+    ids = range(3, 128_000)
+    assert [full.to_bytes(i).decode(errors="replace") for i in ids] == engine.decode_batch([[i] for i in ids])
+
+
+def test_a_file_that_is_no_tokenizer_is_refused(tmp_path: Path) -> None:
+    body = json.loads(_file().read_bytes())
+    bad = {
+        "text": "no JSON",
+        "list": "[]",
+        "empty": "{}",
+        "decoder": json.dumps({**body, "decoder": {"type": "Fuse"}}),
+        "no end": json.dumps({**body, "added_tokens": body["added_tokens"][:1]}),
+    }
+    for name, content in bad.items():
+        (tmp_path / name).write_text(content)
+        with pytest.raises(DataError):
+            FullTokenizer.from_file(tmp_path / name)
+    with pytest.raises(DataError, match="missing"):
+        FullTokenizer.from_file(tmp_path / "missing")
 
 
 def documents(lengths: list[int]) -> list[list[int]]:

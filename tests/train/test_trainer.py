@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from trex.checkpoint.training import TrainingState, load_model, model_config, read_documents, save
 from trex.data.tokens import IGNORE, Rows, pack
 from trex.device import detect
 from trex.model.config import HEAVY, SPARSE, WINDOW, ModelConfig
@@ -90,10 +91,8 @@ def test_the_loss_falls_and_is_measured_where_asked(undisturbed: tuple[Run, Path
 
 
 def test_the_selection_biases_move_and_are_saved(undisturbed: tuple[Run, Path]) -> None:
-    from trex import checkpoint
-
     run, folder = undisturbed
-    saved = checkpoint.load(folder / "step-00000006").model.state_dict()
+    saved = load_model(folder / "step-00000006").state_dict()
     biases = {name: value for name, value in run.model.state_dict().items() if name.endswith("gate.bias")}
     assert len(biases) == 3
     for name, value in biases.items():
@@ -156,8 +155,8 @@ def test_a_killed_run_resumes_to_the_same_trajectory(
 
 def test_a_damaged_checkpoint_is_passed_over(undisturbed: tuple[Run, Path], tmp_path: Path) -> None:
     go(tmp_path)
-    os.truncate(tmp_path / "step-00000006" / "optimizer.safetensors", 100)
-    with pytest.warns(UserWarning, match=r"optimizer\.safetensors has 100 bytes"):
+    os.truncate(tmp_path / "step-00000006" / "rank-00000.safetensors", 100)
+    with pytest.warns(UserWarning, match=r"step-00000006.*rank-00000\.safetensors is truncated"):
         assert_same(go(tmp_path, resume=True), undisturbed[0])
 
 
@@ -181,6 +180,20 @@ def test_a_run_of_other_data_or_recipe_is_not_resumed(undisturbed: tuple[Run, Pa
         train(start(), rows(5), RECIPE, folder=folder, resume=True, device=CPU)
     with pytest.raises(TrainError, match="of model"):
         go(folder, model=Transformer(dataclasses.replace(MODEL, swiglu_limit=9.0)), resume=True)
+
+
+def test_a_checkpoint_holds_the_documents_and_configs_and_one_without_is_not_resumed(tmp_path: Path) -> None:
+    recipe = dataclasses.replace(RECIPE, steps=1, warmup_steps=0)
+    run = go(tmp_path, recipe=recipe, documents={"tokenizer": {"ids": [1, 2]}})
+    documents = read_documents(run.checkpoint)
+    assert documents["tokenizer"] == {"ids": [1, 2]} and model_config(documents) == MODEL
+    assert documents["trainer"]["step"] == 1 and documents["trainer"]["config"]["peak_lr"] == 0.01
+    save(tmp_path / "step-2", TrainingState(run.model, documents={"config": dataclasses.asdict(MODEL)}))
+    with pytest.raises(TrainError, match="step-2 holds no training state"):
+        go(tmp_path, recipe=recipe, resume=True)
+    save(tmp_path / "step-2", TrainingState(run.model, documents=documents))
+    with pytest.raises(TrainError, match=r"step-2 cannot be resumed: .*there is no optimizer in it"):
+        go(tmp_path, recipe=recipe, resume=True)
 
 
 def two_ahead(doc_ids: Tensor, targets: Tensor) -> Tensor:

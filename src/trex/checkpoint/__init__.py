@@ -1,5 +1,10 @@
-"""Checkpoints: folders of safetensors and JSON, written whole and refused when damaged."""
+"""Checkpoints: folders of safetensors and JSON, written whole and refused when damaged.
 
-from trex.checkpoint.folder import Checkpoint, CheckpointError, load, newest, save
+Models in the layout of Hugging Face: `load_hf`, `save_hf`, `convert`, `dequantize`. Runs that go on: `training`.
+"""
 
-__all__ = ["Checkpoint", "CheckpointError", "load", "newest", "save"]
+from trex.checkpoint.convert import convert, dequantize
+from trex.checkpoint.errors import CheckpointError
+from trex.checkpoint.hf import load_hf, save_hf
+
+__all__ = ["CheckpointError", "convert", "dequantize", "load_hf", "save_hf"]

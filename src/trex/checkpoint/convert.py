@@ -16,6 +16,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,10 @@ from tqdm import tqdm
 
 from trex.checkpoint.errors import CheckpointError, refuse
 from trex.checkpoint.manifest import MANIFEST, SUFFIX, problems, read_json, read_manifest, to_json, write_manifest
-from trex.checkpoint.source import CONFIG, INDEX, PICKLED, Source, open_source
+from trex.checkpoint.shards import CONFIG, INDEX, PICKLED
+from trex.checkpoint.source import Source, open_source
 from trex.checkpoint.target import SHARD, Precision, Shard, converted, documents, shards
-from trex.checkpoint.tensors import DTYPES, New, Written, write
+from trex.checkpoint.tensors import DTYPES, FLOATS, New, Written, finite, write
 from trex.files import put_folder, write_atomic
 
 NOTES = ".conversion"  # in the target while it is made: the plan, the hashes of finished files, a lock
@@ -49,14 +51,17 @@ class _Work:
     stop: threading.Event
 
 
-def dequantize(source: Path, target: Path, *, allow_nan: bool = False, workers: int | None = None) -> Path:
+def dequantize(
+    source: Path, target: str | PathLike[str], *, allow_nan: bool = False, workers: int | None = None
+) -> Path:
     """FP8 and FP4 weights to BF16, everything else as `convert` leaves it, which see."""
     return convert(source, target, precision="bf16", allow_nan=allow_nan, workers=workers)
 
 
 def convert(
-    source: Path, target: Path, *, names: str | None = None, precision: Precision = "keep", allow_nan: bool = False,
-    shard_bytes: int = SHARD, workers: int | None = None, verify: bool = True,
+    source: str | PathLike[str], target: str | PathLike[str], *,
+    names: str | None = None, precision: Precision = "keep", allow_nan: bool = False, shard_bytes: int = SHARD,
+    workers: int | None = None, verify: bool = True,
 ) -> Path:  # fmt: skip
     """Write the weights of `source` to the new folder `target`, and what lies beside them. Returns `target`.
 
@@ -68,6 +73,9 @@ def convert(
     not finite, and where the target exists, belongs to another conversion or does not fit on the disk. Of a
     conversion refused for its numbers nothing is left.
     """
+    if workers is not None and workers < 1:
+        raise CheckpointError(f"workers = {workers!r}; accepted: from 1, or None for one per core")
+    source, target = Path(source), Path(target)
     opened = open_source(source)
     names = names or ("official" if opened.names == "official" else "transformers")
     tensors = converted(opened.units, names, precision, opened.config.num_experts)
@@ -133,11 +141,11 @@ def _file(work: _Work, shard: Shard) -> Written:
 
 def _watched(work: _Work, tensor: New) -> Iterator[Tensor]:
     """A tensor's pieces, counted, with a look at each whether it is finite."""
-    floating = tensor.dtype in ("BF16", "F16", "F32", "F64") and not work.allow_nan
+    floating = tensor.dtype in FLOATS and not work.allow_nan
     for piece in tensor.pieces():
         if work.stop.is_set():
             raise CheckpointError("stopped: another file failed")
-        if floating and not piece.view(DTYPES[tensor.dtype]).isfinite().all():
+        if floating and not finite(piece.view(DTYPES[tensor.dtype])):
             work.bad.append(tensor.name)
             floating = False  # one line is enough
         yield piece

@@ -6,6 +6,7 @@ save_hf(model, Path("export"), names="official")     # what transformers, vLLM a
 
 import hashlib
 from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,13 @@ from trex.checkpoint.names import OFFICIAL, STATE, place
 from trex.checkpoint.released import expected
 from trex.checkpoint.source import Source, Stored, Unit, open_source
 from trex.checkpoint.target import SHARD, documents, in_memory, shards
-from trex.checkpoint.tensors import DTYPES, write
+from trex.checkpoint.tensors import DTYPES, finite, write
 from trex.files import folder_atomic
 from trex.model.transformer import Transformer
 
 
 def save_hf(
-    model: Transformer, folder: Path, *, names: str = OFFICIAL, extra: Mapping[str, Any] | None = None,
+    model: Transformer, folder: str | PathLike[str], *, names: str = OFFICIAL, extra: Mapping[str, Any] | None = None,
     shard_bytes: int = SHARD, replace: bool = False,
 ) -> Path:  # fmt: skip
     """Write the model whole or not at all: weights, each in its dtype, config.json, an index, a manifest of hashes.
@@ -33,10 +34,11 @@ def save_hf(
     it in the place of an existing folder. Returns `folder`.
     Raises CheckpointError for weights that are not finite (all of them named), and for a folder that exists.
     """
+    folder = Path(folder)
     if folder.exists() and not replace:
         raise CheckpointError(f"{folder} exists; it is replaced only on request (replace=True)")
     state, experts = model.state_dict(), model.config.num_experts
-    bad = [name for name, tensor in state.items() if tensor.is_floating_point() and not tensor.isfinite().all()]
+    bad = [name for name, tensor in state.items() if tensor.is_floating_point() and not finite(tensor.detach().cpu())]
     refuse([f"{name} is not finite" for name in bad], "nothing was written")
     wanted = expected(model.config)
     tensors = {}
@@ -53,7 +55,7 @@ def save_hf(
     return folder
 
 
-def load_hf(folder: Path, dtype: torch.dtype | None = None, *, verify: bool = True) -> Transformer:
+def load_hf(folder: str | PathLike[str], dtype: torch.dtype | None = None, *, verify: bool = True) -> Transformer:
     """The model of a folder, on the CPU: under official names or transformers', quantised or not.
 
     dtype: of the weights that the released files hold quantised or in BF16; what they hold in F32 (mHC, sinks, position
@@ -63,8 +65,9 @@ def load_hf(folder: Path, dtype: torch.dtype | None = None, *, verify: bool = Tr
     """
     if dtype is not None and not dtype.is_floating_point:
         raise CheckpointError(f"dtype = {dtype}; accepted: floating dtypes")
+    folder = Path(folder)
+    digests = _digests(folder) if verify else {}
     source = open_source(folder)
-    digests = _digests(source) if verify else {}
     with torch.device("meta"):
         model = Transformer(source.config)
     state: dict[str, Tensor] = {}
@@ -80,7 +83,7 @@ def load_hf(folder: Path, dtype: torch.dtype | None = None, *, verify: bool = Tr
             for numbers in unit.numbers(whole.dtype, digest.update):
                 flat[filled : filled + numbers.numel()] = numbers.view(-1)
                 filled += numbers.numel()
-            if whole.is_floating_point() and not whole.isfinite().all():
+            if whole.is_floating_point() and not finite(whole):
                 problems.append(f"{unit.name} is not finite")
             if unit.scale is not None and (scale := unit.scales()) is not None:
                 problems += _altered(unit.scale, hashlib.sha256(scale.numpy().data), digests)
@@ -107,12 +110,12 @@ def _dtype(unit: Unit, dtype: torch.dtype | None) -> torch.dtype:
     return torch.promote_types(dtype, torch.float32) if unit.expected.kind == "f32" else dtype
 
 
-def _digests(source: Source) -> dict[str, str]:
+def _digests(folder: Path) -> dict[str, str]:
     """SHA-256 of the stored tensors, as far as there is a manifest; all other files are compared with it here."""
     digests: dict[str, str] = {}
     problems: list[str] = []
-    for name, expected_file in (read_manifest(source.folder) or {}).items():
-        path = source.folder / name
+    for name, expected_file in (read_manifest(folder) or {}).items():
+        path = folder / name
         if not path.is_file():
             problems.append(f"{name} is missing")
         elif "tensors" in expected_file:
@@ -120,7 +123,7 @@ def _digests(source: Source) -> dict[str, str]:
             digests |= {tensor: digest for tensor, (_, _, digest) in expected_file["tensors"].items()}
         elif fingerprint(path) != expected_file:
             problems.append(f"{name} was altered")
-    refuse(problems, f"{source.folder} is damaged")
+    refuse(problems, f"{folder} is damaged")
     return digests
 
 

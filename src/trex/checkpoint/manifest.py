@@ -42,6 +42,8 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
     digest = body.pop("sha256", None) if isinstance(body, dict) else None
     if not isinstance(body, dict) or body.get("format") != FORMAT or digest != _own_digest(body):
         raise CheckpointError(f"{path} is damaged, or no manifest of format {FORMAT!r}")
+    if path.read_bytes() != to_json({**body, "sha256": digest}):  # if only its last newline is gone
+        raise CheckpointError(f"{path} was altered")
     files: dict[str, Any] = body["files"]
     outside = [name for name in files if name.startswith("/") or ".." in name.split("/")]
     refuse([f"{name!r} is outside of the folder" for name in outside], path)

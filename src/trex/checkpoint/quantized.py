@@ -160,10 +160,12 @@ def _from_e4m3(codes: Tensor) -> Tensor:
 
 def _from_e2m1(codes: Tensor) -> Tensor:
     """[r, n] bytes to [r, 2n] float32. The bits of e2m1 stand, shifted, for 2^-14 of their number in float16."""
-    byte = codes.numpy().astype(np.uint32)
-    pair = byte & 0x0F
-    pair |= (byte & 0xF0) << 12  # a lane of 16 bits for each of the two; the low one comes first in memory
-    bits = (pair & 0x0008_0008) << 12
-    bits |= (pair & 0x0007_0007) << 9
-    lanes = torch.from_numpy(bits.astype("<u4").view(np.int16))
+    pair = codes.numpy().astype("<u4")
+    pair |= pair << 12  # a lane of 16 bits for each of the two, the low one first in memory; other bits are masked
+    sign = pair & 0x0008_0008
+    sign <<= 12
+    pair &= 0x0007_0007
+    pair <<= 9
+    pair |= sign
+    lanes = torch.from_numpy(pair.view(np.int16))
     return lanes.view(torch.float16).to(torch.float32).mul_(16384)

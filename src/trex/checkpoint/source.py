@@ -1,6 +1,7 @@
 """A folder of weights opened for reading: which tensor lies where, checked against the model before any is read."""
 
-from collections.abc import Callable, Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,9 @@ from trex.checkpoint.manifest import SUFFIX, read_json
 from trex.checkpoint.names import names_of, place, spellings
 from trex.checkpoint.quantized import NAN_SCALE, STEP, Format, block, recognise, row_scales
 from trex.checkpoint.released import Expected, expected, scale_name
-from trex.checkpoint.tensors import DTYPES, Entry, read, read_header, read_tensor
+from trex.checkpoint.shards import CONFIG, read_shards
+from trex.checkpoint.tensors import DTYPES, Entry, read, read_tensor
 from trex.model.config import ConfigError, ModelConfig
-
-CONFIG, INDEX, SINGLE = "config.json", "model.safetensors.index.json", "model.safetensors"
-PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 
 @dataclass(frozen=True)
@@ -104,6 +103,7 @@ def open_source(folder: Path, name: str | None = None) -> Source:
     wanted = expected(config)
     places = {official: place(official, want.shape, names, config.num_experts) for official, want in wanted.items()}
     if config.mtp_layers and not any(at.name in tensors for key, at in places.items() if key.startswith("mtp.")):
+        warnings.warn(f"{folder}: no weights of the MTP block that {CONFIG} tells of; it is left out", stacklevel=3)
         config = replace(config, mtp_layers=0)
         wanted = expected(config)
     units, problems, used = {}, [], set()
@@ -136,57 +136,15 @@ def read_config(folder: Path, name: str | None = None) -> ModelConfig:
         raise CheckpointError(f"{folder / CONFIG} describes no DeepSeek-V4: {error}") from None
 
 
-def weight_files(folder: Path) -> dict[str, set[str] | None]:
-    """The weight files of a folder by name, with the tensors that the index places in each; None without an index.
-
-    Raises CheckpointError where there are none, or where the index is damaged.
-    """
-    if (folder / INDEX).is_file():
-        body = read_json(folder / INDEX)
-        places = body.get("weight_map") if isinstance(body, dict) else None
-        if not isinstance(places, dict) or not places or not all(isinstance(file, str) for file in places.values()):
-            raise CheckpointError(f"{folder / INDEX} has no weight_map of tensor names to files")
-        result: dict[str, set[str] | None] = {}
-        for tensor, file in places.items():
-            if Path(file).name != file or not file.endswith(SUFFIX):
-                raise CheckpointError(f"{folder / INDEX} places {tensor} in {file!r}; accepted: names *{SUFFIX}")
-            at = result.setdefault(file, set())
-            assert at is not None
-            at.add(tensor)
-        return dict(sorted(result.items()))
-    found = sorted(path.name for path in folder.glob(f"*{SUFFIX}"))
-    if not found:
-        pickled = sorted(path.name for path in folder.glob("*") if path.suffix in PICKLED)
-        also = f"; pickled files are never opened: {', '.join(pickled)}" if pickled else ""
-        raise CheckpointError(f"{folder} holds no {SUFFIX} files{also}")
-    return dict.fromkeys(found)
-
-
 def _tensors(folder: Path) -> tuple[tuple[Path, ...], dict[str, Stored]]:
-    """All tensors of a folder's weight files by name."""
-    tensors: dict[str, Stored] = {}
-    problems: list[str] = []
-    files = weight_files(folder)
-    for file, placed in files.items():
-        path = folder / file
-        if not path.is_file():
-            problems.append(f"{file} is missing{f', with {_listed(placed)}' if placed else ''}")
-            continue
-        try:
-            entries = read_header(path)
-        except CheckpointError as error:
-            lost = [tensor for tensor in placed or () if tensor not in str(error)]
-            problems.append(f"{error}{f'; it should hold {_listed(lost)}' if lost else ''}")
-            continue
-        if placed is not None:
-            problems += [f"{tensor} is not in {file}, where the index places it" for tensor in placed - entries.keys()]
-            problems += [f"{tensor} in {file} is not in the index" for tensor in entries.keys() - placed]
-        for tensor, entry in entries.items():
-            if tensor in tensors:
-                problems.append(f"{tensor} is in {tensors[tensor].path.name} and in {file}")
-            tensors[tensor] = Stored(tensor, path, entry)
-    refuse(problems, folder)
-    return tuple(folder / file for file in files), tensors
+    """The weight files of a folder, and their tensors by name."""
+    shards = read_shards(folder)
+    if not shards.files and not shards.damaged and not shards.absent:
+        also = f"; pickled files are never opened: {', '.join(shards.pickled)}" if shards.pickled else ""
+        raise CheckpointError(f"{folder} holds no {SUFFIX} files{also}")
+    refuse(shards.problems, folder)
+    files = tuple(folder / file for file in shards.files)
+    return files, {name: Stored(name, folder / file, entry) for name, (file, entry) in shards.tensors.items()}
 
 
 def _format(
@@ -206,7 +164,3 @@ def _format(
         lone = " without a scale" if DTYPES[entry.dtype].itemsize == 1 else ""
         return None, f"{name} is {entry.dtype} {list(entry.shape)}{lone}, not {accepted} {list(shape)}"
     return None, ""
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(sorted(names))

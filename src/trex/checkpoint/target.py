@@ -12,7 +12,8 @@ from trex.checkpoint.errors import CheckpointError, refuse
 from trex.checkpoint.names import OFFICIAL, TRANSFORMERS, place
 from trex.checkpoint.quantized import FORMATS, FP4, FP8, SCALE_DTYPE, Format, codes, row_scales, scales
 from trex.checkpoint.released import Expected, scale_name
-from trex.checkpoint.source import CONFIG, INDEX, SINGLE, Unit
+from trex.checkpoint.shards import CONFIG, INDEX, SINGLE
+from trex.checkpoint.source import Unit
 from trex.checkpoint.tensors import DTYPES, New
 from trex.model import hf
 from trex.model.config import ModelConfig

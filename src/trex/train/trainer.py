@@ -5,7 +5,6 @@ step, and nothing random is left to save.
 """
 
 import math
-import shutil
 import sys
 import time
 from collections.abc import Mapping
@@ -17,8 +16,10 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from trex import checkpoint
-from trex.checkpoint import Checkpoint
+from trex.checkpoint import training
+from trex.checkpoint.errors import CheckpointError
+from trex.checkpoint.steps import remove_old, step_folder
+from trex.checkpoint.training import TrainingState
 from trex.data.tokens import Rows
 from trex.device import Device, detect
 from trex.model.transformer import Transformer
@@ -52,8 +53,9 @@ def train(
     """Train `model` in place and return it with the history of its losses.
 
     folder: gets `steps.jsonl` and the checkpoints `step-…`; None writes nothing. documents: JSON documents that go into
-    every checkpoint, such as the tokenizer. resume: go on from the last whole checkpoint in `folder`, if there is one;
-    the result is that of an undisturbed run. Without it a run begins anew and removes what an earlier one left there.
+    every checkpoint, such as the tokenizer, beside "config" (the model's) and "trainer" (the run's). resume: go on from
+    the last whole checkpoint in `folder`, if there is one; the result is that of an undisturbed run. Without it a run
+    begins anew and removes what an earlier one left there.
     device: by default the accelerator, else the CPU.
     Raises TrainError where data, checkpoint and config do not belong together, and where a loss or gradient is not
     finite (the weights are then those before that step).
@@ -61,16 +63,14 @@ def train(
     _check(rows, held_out, config)
     device = device or detect()
     trainer = {"config": _plain(config), "rows": rows.sha256}
-    found = checkpoint.newest(folder) if resume and folder is not None else None
-    if folder is not None and found is None:
-        _remove_old(folder, keep=0)
+    last = training.newest(folder) if resume and folder is not None else None
+    if folder is not None and last is None:
+        remove_old(folder, keep=0)
     model.to(device.torch)
     optimizer = _optimizer(model, config)
-    done, last = 0, None
-    if found is not None:
-        last, state = found
-        done = _restore(state, last, trainer, model, optimizer)
-    with Log(folder / LOG if folder else None, upto=done if found else None) as log:
+    kept = {**(documents or {}), "config": asdict(model.config)}
+    done = _restore(last, trainer, model, optimizer) if last is not None else 0
+    with Log(folder / LOG if folder else None, upto=done if last else None) as log:
         if not log.steps:
             log.append(Step(0, 0, held_out=_held_out(model, held_out, config)))
         for step in _progress(range(done + 1, config.steps + 1), done, config.steps):
@@ -84,10 +84,8 @@ def train(
             log.append(replace(done_step, tokens=tokens, tokens_per_s=speed, held_out=value))
             if folder is not None and (final or (config.save_every and step % config.save_every == 0)):
                 log.sync()
-                documents_now = {**(documents or {}), "trainer": {**trainer, "step": step}}
-                content = Checkpoint(model, documents_now, {"optimizer": _optimizer_tensors(model, optimizer)})
-                last = checkpoint.save(content, folder / f"step-{step:08d}", replace=True)
-                _remove_old(folder, config.keep)
+                state = TrainingState(model, optimizer, {**kept, "trainer": {**trainer, "step": step}})
+                last = training.save(step_folder(folder, step), state, keep=config.keep)
     return Run(model, History(tuple(log.steps)), last)
 
 
@@ -183,33 +181,23 @@ def _optimizer(model: Transformer, config: TrainConfig) -> torch.optim.AdamW:
     return torch.optim.AdamW(groups, lr=config.peak_lr, betas=config.betas, eps=config.eps)
 
 
-def _optimizer_tensors(model: Transformer, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The optimizer's state by `<kind>/<parameter>`, such as `exp_avg/head.weight`."""
-    state = {name: optimizer.state.get(p, {}) for name, p in model.named_parameters()}
-    return {f"{kind}/{name}": tensor for name, kinds in state.items() for kind, tensor in kinds.items()}
-
-
-def _restore(
-    state: Checkpoint, path: Path, trainer: dict[str, Any], model: Transformer, optimizer: torch.optim.Optimizer
-) -> int:
+def _restore(path: Path, trainer: dict[str, Any], model: Transformer, optimizer: torch.optim.Optimizer) -> int:
     """Put a checkpoint's weights and optimizer state in place; returns its step. Raises TrainError for another run."""
-    known = state.documents.get("trainer")
-    if not isinstance(known, dict) or "optimizer" not in state.tensors or not isinstance(known.get("step"), int):
+    documents = training.read_documents(path)
+    known = documents.get("trainer")
+    if not isinstance(known, dict) or not isinstance(known.get("step"), int):
         raise TrainError(f"{path} holds no training state: it cannot be resumed")
-    if state.model.config != model.config:
-        raise TrainError(f"{path} is of model {state.model.config}; this run trains {model.config}")
     theirs = {**known.get("config", {}), "rows": known.get("rows")}
     ours = {**trainer["config"], "rows": trainer["rows"]}
     differing = [f"{name} {theirs.get(name)!r}, here {ours[name]!r}" for name in ours if theirs.get(name) != ours[name]]
-    if differing:
-        raise TrainError(f"{path} is of another run: {'; '.join(differing)}")
-    model.load_state_dict(state.model.state_dict())
-    parameters = dict(model.named_parameters())
-    for key, tensor in state.tensors["optimizer"].items():
-        kind, name = key.split("/", 1)
-        parameter = parameters[name]
-        # AdamW keeps its step count on the CPU, its moments where the parameter is
-        optimizer.state[parameter][kind] = tensor if kind == "step" else tensor.to(parameter.device)
+    try:
+        if (saved := training.model_config(documents)) != model.config:
+            raise TrainError(f"{path} is of model {saved}; this run trains {model.config}")
+        if differing:
+            raise TrainError(f"{path} is of another run: {'; '.join(differing)}")
+        training.load(path, TrainingState(model, optimizer))
+    except CheckpointError as error:
+        raise TrainError(f"{path} cannot be resumed: {error}") from None
     return int(known["step"])
 
 
@@ -225,9 +213,3 @@ def _plain(config: TrainConfig) -> dict[str, Any]:
 
 def _progress(steps: range, done: int, total: int) -> "tqdm[int]":
     return tqdm(steps, initial=done, total=total, unit="step", disable=not sys.stderr.isatty())
-
-
-def _remove_old(folder: Path, keep: int) -> None:
-    found = sorted(folder.glob("step-*"))
-    for path in found[: max(0, len(found) - keep)]:
-        shutil.rmtree(path)

@@ -1,0 +1,206 @@
+"""Checkpoints of a training run: model, optimizer, generators and JSON documents, written by all ranks together.
+
+torch.distributed.checkpoint plans who writes and reads which piece, so a checkpoint can be loaded by another number of
+ranks and with other placements than it was saved with.
+"""
+
+import shutil
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch import Tensor, nn
+from torch.distributed.checkpoint.state_dict import set_model_state_dict
+
+from trex.checkpoint.errors import CheckpointError, refuse
+from trex.checkpoint.manifest import MANIFEST, to_json
+from trex.checkpoint.state import (
+    MODEL,
+    compare,
+    model_names,
+    model_targets,
+    model_tensors,
+    optimizer_targets,
+    optimizer_tensors,
+    restore_optimizer,
+)
+from trex.checkpoint.steps import begin, newest_first, put, refuse_name, unfinished
+from trex.checkpoint.storage import METADATA, Reader, Writer
+from trex.checkpoint.together import Together
+from trex.files import write_atomic
+from trex.model.config import ConfigError, ModelConfig
+from trex.model.transformer import Transformer
+from trex.results import NAME
+
+OPTIMIZER = "optimizer"  # its document
+RESERVED = (Path(MANIFEST).stem, Path(METADATA).stem, OPTIMIZER)
+
+
+@dataclass(frozen=True)
+class TrainingState:
+    """What a run needs to go on. Each rank has its own model, optimizer and generators; documents are the first rank's.
+
+    An accelerator's random generators are saved where they are given. `documents["config"]`, the fields of a
+    ModelConfig, lets `load_model` build the model.
+    """
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer | None = None
+    documents: Mapping[str, Any] = field(default_factory=dict)  # JSON by name, such as "trainer", "tokenizer"
+    generators: Mapping[str, torch.Generator] = field(default_factory=lambda: {"torch": torch.default_generator})
+
+
+def save(
+    folder: Path, state: TrainingState, *, keep: int | None = None, process_group: dist.ProcessGroup | None = None
+) -> Path:
+    """Write `folder`, named `step-<number>`, whole or not at all, with all ranks of the group; returns `folder`.
+
+    The ranks must see one file system. An existing folder is replaced. keep: how many checkpoints stay in the folder's
+    parent, those of the highest steps; None: all.
+    Raises one CheckpointError on all ranks when any of them fails, and for weights that are not finite, values that
+    JSON or safetensors cannot hold, and bad names; what was there before stays as it was.
+    """
+    ranks = Together(process_group)
+    what = f"{folder} was not written"
+    refuse_name(folder)
+    if keep is not None and keep < 1:
+        raise CheckpointError(f"keep = {keep}; accepted: from 1")
+    tensors, documents = ranks.call(lambda: _contents(state, ranks.rank), what)
+    try:
+        ranks.of_first(lambda: _begin(folder, documents), what)
+        writer, planner = Writer(unfinished(folder)), dcp.DefaultSavePlanner(flatten_state_dict=False)
+        ranks.checkpoint(dcp.save, tensors, what, storage_writer=writer, planner=planner)
+        ranks.of_first(lambda: put(folder, keep), f"{folder} was not put in place")
+    except BaseException:
+        if ranks.rank == 0:
+            shutil.rmtree(unfinished(folder), ignore_errors=True)
+        raise
+    return folder
+
+
+def load(folder: Path, state: TrainingState, *, process_group: dist.ProcessGroup | None = None) -> dict[str, Any]:
+    """Put what `folder` holds into the state's model, optimizer and generators; returns its documents.
+
+    The number of ranks and the placements need not be those of the save. A generator that the checkpoint does not have
+    for this rank is left alone. Raises one CheckpointError on all ranks, which names every tensor that is damaged,
+    missing, extra or misshapen; the state is then as it was.
+    """
+    ranks, reader = Together(process_group), Reader(folder)
+
+    def prepare() -> tuple[dict[str, Tensor], dict[str, Any]]:
+        known = reader.tensors()
+        documents = reader.documents()
+        targets = model_targets(state.model, known)
+        if state.optimizer is not None:
+            targets |= optimizer_targets(state.optimizer, state.model, known, documents.get(OPTIMIZER))
+        for key in (_generator(ranks.rank, name) for name in state.generators):
+            if key in known:
+                targets[key] = torch.empty(known[key].size, dtype=torch.uint8)
+        return targets, documents
+
+    targets, documents = ranks.call(prepare, str(folder))
+    planner = dcp.DefaultLoadPlanner(flatten_state_dict=False)
+    ranks.checkpoint(dcp.load, targets, storage_reader=reader, planner=planner)
+    set_model_state_dict(state.model, {name.removeprefix(MODEL): targets[name] for name in model_names(targets)})
+    saved = documents.pop(OPTIMIZER, None)
+    if state.optimizer is not None:
+        restore_optimizer(state.optimizer, state.model, targets, saved)
+    for name, generator in state.generators.items():
+        if (key := _generator(ranks.rank, name)) in targets:
+            generator.set_state(targets[key])
+    return documents
+
+
+def newest(parent: Path, *, process_group: dist.ProcessGroup | None = None) -> Path | None:
+    """The last whole checkpoint of a run, or None; a warning names each damaged one that is passed over.
+
+    All bytes are read, the files shared out among the ranks.
+    """
+    ranks = Together(process_group)
+
+    def check(path: Path) -> None:
+        refuse(Reader(path).problems(ranks.rank, ranks.world), f"{path} is damaged")
+
+    for path in ranks.of_first(lambda: newest_first(parent), str(parent)):
+        try:
+            ranks.call(partial(check, path))
+            return path
+        except CheckpointError as error:
+            warnings.warn(f"checkpoint refused, the one before is tried: {error}", stacklevel=2)
+    return None
+
+
+def read_documents(folder: Path) -> dict[str, Any]:
+    """The JSON documents of a checkpoint, without its tensors. Raises CheckpointError."""
+    reader = Reader(folder)
+    reader.read_metadata()
+    documents = reader.documents()
+    documents.pop(OPTIMIZER, None)
+    return documents
+
+
+def model_config(documents: Mapping[str, Any]) -> ModelConfig:
+    """The model's config among a checkpoint's documents. Raises CheckpointError where it is missing or no model's."""
+    body = documents.get("config")
+    if not isinstance(body, dict):
+        raise CheckpointError("there is no model's config among the documents")
+    try:
+        return ModelConfig(**{**body, "compress_ratios": tuple(body["compress_ratios"])})
+    except (TypeError, KeyError, ConfigError) as error:
+        raise CheckpointError(f"the config describes no model: {error}") from None
+
+
+def load_model(folder: Path) -> Transformer:
+    """The model of a checkpoint that has its config, on the CPU, in the dtypes it was saved in; by this process alone.
+
+    Raises CheckpointError as `load` does.
+    """
+    alone, reader = Together(alone=True), Reader(folder)
+
+    def prepare() -> tuple[Transformer, dict[str, Tensor]]:
+        known = reader.tensors()
+        model = Transformer(model_config(reader.documents()))
+        compare({f"{MODEL}{name}": (value.shape, None) for name, value in model.state_dict().items()}, known)
+        return model, {n: torch.empty(known[n].size, dtype=known[n].properties.dtype) for n in model_names(known)}
+
+    model, weights = alone.call(prepare, str(folder))
+    planner = dcp.DefaultLoadPlanner(flatten_state_dict=False)
+    alone.checkpoint(dcp.load, weights, storage_reader=reader, planner=planner)
+    model.load_state_dict({name.removeprefix(MODEL): value for name, value in weights.items()}, assign=True)
+    return model
+
+
+def _contents(state: TrainingState, rank: int) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """All tensors of this rank, and the documents as bytes. Raises CheckpointError for what cannot be kept."""
+    bad = [name for name in state.documents if not NAME.fullmatch(name) or name in RESERVED]
+    refuse([f"{name!r} names no document" for name in bad], "letters, digits, '_', '-' and '.' are accepted")
+    documents = dict(state.documents)
+    tensors = model_tensors(state.model)
+    if state.optimizer is not None:
+        found, documents[OPTIMIZER] = optimizer_tensors(state.optimizer, state.model)
+        tensors |= found
+    tensors |= {_generator(rank, name): generator.get_state() for name, generator in state.generators.items()}
+    return tensors, {name: _json(name, content) for name, content in documents.items()}
+
+
+def _json(name: str, content: Any) -> bytes:
+    try:
+        return to_json(content)
+    except CheckpointError as error:
+        raise CheckpointError(f"{name}: {error}") from None
+
+
+def _begin(folder: Path, documents: Mapping[str, bytes]) -> None:
+    temporary = begin(folder)
+    for name, content in documents.items():
+        write_atomic(temporary / f"{name}.json", content)
+
+
+def _generator(rank: int, name: str) -> str:
+    return f"generators.{rank}.{name}"

@@ -1,0 +1,70 @@
+"""From a folder to a running server."""
+
+import importlib.util
+import json
+import socket
+from os import PathLike
+from pathlib import Path
+
+from trex.data.problem import DataError
+from trex.data.tokens import Tokenizer
+from trex.data.vocabulary import AnyTokenizer, FullTokenizer
+from trex.device import detect
+from trex.serve import ServeError
+
+FULL, REDUCED = "tokenizer.json", "trex_tokenizer.json"
+
+
+def load_tokenizer(folder: str | PathLike[str]) -> AnyTokenizer:
+    """The whole tokenizer of a folder, else a reduced one. Raises ServeError where it has neither or one is damaged."""
+    full, reduced = Path(folder) / FULL, Path(folder) / REDUCED
+    try:
+        if full.is_file():
+            return FullTokenizer.from_file(full)
+        if reduced.is_file():
+            body = json.loads(reduced.read_bytes())
+            if not isinstance(body, dict):
+                raise ServeError(f"{reduced} holds a {type(body).__name__}; accepted: a JSON object")
+            return Tokenizer.from_dict(body)
+    except (DataError, OSError, ValueError) as error:
+        raise ServeError(str(error) if str(folder) in str(error) else f"{folder}: {error}") from None
+    raise ServeError(f"{folder} has no tokenizer; accepted: {FULL} (Hugging Face's) or {REDUCED} (our own, reduced)")
+
+
+def serve(
+    folder: str | PathLike[str], *, host: str = "127.0.0.1", port: int = 8000, name: str | None = None,
+    max_tokens_limit: int = 4096, max_running: int = 8, max_waiting: int = 64,
+) -> None:  # fmt: skip
+    """Serve a checkpoint until interrupted. name: the folder's unless given. The rest: see `create_app`.
+
+    Raises ServeError for a folder or setting that cannot be served, and OSError for an address that cannot be had.
+    """
+    missing = [package for package in ("fastapi", "uvicorn") if importlib.util.find_spec(package) is None]
+    if missing:
+        raise ServeError(f"{' and '.join(missing)} not installed; install with: pip install -e '.[serve]'")
+    if not Path(folder).is_dir():
+        raise ServeError(f"{folder} is no folder")
+    import uvicorn
+
+    from trex.checkpoint import load_hf
+    from trex.serve.app import create_app
+
+    tokenizer = load_tokenizer(folder)
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))  # a taken address shows before the model is read; uvicorn listens once it is
+        try:
+            model = load_hf(Path(folder)).to(detect().torch).eval()
+        except ValueError as error:
+            raise ServeError(str(error)) from error
+        app = create_app(
+            model, tokenizer, name or Path(folder).resolve().name,
+            max_tokens_limit=max_tokens_limit, max_running=max_running, max_waiting=max_waiting,
+        )  # fmt: skip
+        address = f"[{host}]" if ":" in host else host
+        print(f"{name or Path(folder).resolve().name} at http://{address}:{listener.getsockname()[1]}/v1", flush=True)
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=5))
+        try:
+            server.run(sockets=[listener])
+        except KeyboardInterrupt:  # raised again by uvicorn after it has shut down
+            return
