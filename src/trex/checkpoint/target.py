@@ -21,7 +21,7 @@ from trex.model.config import ModelConfig
 Precision = Literal["keep", "bf16", "fp32", "fp8", "fp4"]
 PRECISIONS: tuple[str, ...] = get_args(Precision)
 WRITTEN_NAMES = (OFFICIAL, TRANSFORMERS)
-SHARD = 5_000_000_000  # bytes: the limit of a file, unless one tensor alone is larger
+SHARD = 2_000_000_000  # bytes: the limit of a file, unless one tensor alone is larger
 
 
 @dataclass(frozen=True)
