@@ -10,7 +10,8 @@ from tests.model.oracle import random_weights
 from torch import Tensor
 
 from trex.checkpoint import CheckpointError
-from trex.checkpoint.names import from_transformers, to_transformers
+from trex.checkpoint.names import STATE, TRANSFORMERS, from_transformers, names_of, place, to_transformers
+from trex.checkpoint.released import expected
 from trex.model.config import ModelConfig
 from trex.model.weights import layer_weights
 
@@ -135,3 +136,31 @@ def test_experts_without_their_other_half_are_refused(state: dict[str, Tensor]) 
 def test_experts_that_are_no_two_halves_are_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(CheckpointError, match=r"gate_up_proj is \[.*\]; accepted: \[experts, 2 \* hidden, channels\]"):
         from_transformers({"model.layers.0.mlp.experts.gate_up_proj": torch.zeros(shape)})
+
+
+def test_places_are_those_of_the_stacked_tensors(ours: dict[str, Tensor]) -> None:
+    """Every tensor of the released layout, found as a slice of ours and of transformers'."""
+    theirs, e = to_transformers(ours), TINY.num_experts
+    seen: dict[str, set[int]] = {}
+    for official, want in expected(TINY).items():
+        mine, other = (place(official, want.shape, names, e) for names in (STATE, TRANSFORMERS))
+        part = ours[mine.name].reshape(mine.slices, -1)[mine.slice]
+        assert ours[mine.name].shape == mine.shape and part.numel() == want.size
+        if official.startswith("mtp."):
+            assert other.name.startswith("mtp.0.") and "attn.w" not in other.name
+            continue
+        assert theirs[other.name].shape == other.shape
+        assert torch.equal(theirs[other.name].reshape(other.slices, -1)[other.slice], part), official
+        seen.setdefault(other.name, set()).add(other.slice)
+    assert seen.keys() == theirs.keys()
+    assert all(
+        slices == set(range(2 * e if "gate_up" in name else e)) for name, slices in seen.items() if ".experts." in name
+    )
+
+
+def test_names_that_are_no_models_are_refused() -> None:
+    assert names_of(["embed.weight"]) == "official"
+    assert names_of(["model.embed_tokens.weight", "lm_head.weight"]) == "transformers"
+    assert names_of(["model.embed_tokens.weight", "head.weight"]) == "save_pretrained"
+    with pytest.raises(CheckpointError, match=r"neither embed.weight nor model.embed_tokens.weight"):
+        names_of(["transformer.wte.weight"])

@@ -1,20 +1,51 @@
 """The chat format: strings written out by hand from the published rules, ids without injection, answers read back.
 
-The expected strings spell the format of DeepSeek-V4's release (`encoding/encoding_dsv4.py`) out, message by message.
+The expected strings spell the format of DeepSeek-V4's release (`encoding/encoding_dsv4.py`) out, message by message,
+around sentences of our own in place of the release's.
 """
 
-import hashlib
 import json
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from trex.data.chat import Answer, ChatError, Piece, ToolCall, encode, parse, tokenize
-from trex.data.chat_format import DSML, MAX_EFFORT, SPECIAL, TOOLS_HEAD, TOOLS_TAIL
+from trex.data.chat import Piece, encode, tokenize
+from trex.data.chat_answer import Answer, ChatError, ToolCall, parse
+from trex.data.chat_format import DSML, SPECIAL
+from trex.data.prompt_texts import PromptTexts
 from trex.data.tokens import Tokenizer
 
 B, E, U, A = "<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>"
+
+# a file of our own in the place of the release's, which is never run
+ENCODING = '''"""How to write prompts."""
+raise SystemExit("run")
+
+REASONING_EFFORT_MAX = (
+    "Take your time.\\n"
+    "Then {more} <think>.\\n\\n"
+)
+
+TOOLS_TEMPLATE = """# What you can call
+
+Write <{dsml_token}tool_calls> behind {thinking_end_token}, and \'{{}}\' for nothing.
+{tool_schemas}
+Think after {thinking_start_token}.
+"""
+response_format_template: str = "# Form\\n\\nAs in {schema}!"
+'''
+MAX_EFFORT = "Take your time.\nThen {more} <think>.\n\n"
+TOOLS_HEAD = "# What you can call\n\nWrite <｜DSML｜tool_calls> behind </think>, and '{}' for nothing.\n"
+TOOLS_TAIL = "\nThink after <think>.\n"
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> PromptTexts:
+    path: Path = tmp_path_factory.mktemp("encoding") / "encoding_dsv4.py"
+    path.write_text(ENCODING)
+    return PromptTexts.read(path)
 
 
 def joined(messages: list[dict[str, Any]], **how: Any) -> str:
@@ -62,8 +93,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], dict[str, Any], str]] = {
             said("developer", "Answer.", response_format={"type": "json_object"}),
         ],
         {},
-        f"{B}<｜latest_reminder｜>It is Monday.{U}Answer.\n\n## Response Format:\n\nYou MUST strictly adhere to the "
-        f'following schema to reply:\n{{"type": "json_object"}}{A}</think>',
+        f'{B}<｜latest_reminder｜>It is Monday.{U}Answer.\n\n# Form\n\nAs in {{"type": "json_object"}}!{A}</think>',
     ),
     "an earlier developer is dropped with what was thought": (
         [said("developer", "D"), said("assistant", "x", reasoning_content="r"), said("user", "Hi")],
@@ -121,18 +151,25 @@ CASES: dict[str, tuple[list[dict[str, Any]], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_string_is_the_published_one(case: str) -> None:
+def test_the_string_is_the_published_one(case: str, texts: PromptTexts) -> None:
     messages, how, expected = CASES[case]
     before = json.dumps(messages)
-    assert joined(messages, **how) == expected
+    assert joined(messages, texts=texts, **how) == expected
     assert json.dumps(messages) == before
 
 
-def test_prompt_texts_of_the_format_are_the_published_ones() -> None:
-    """Fingerprint of the texts in the release's encoding_dsv4.py, taken from there."""
-    assert TOOLS_HEAD.startswith("## Tools\n\nYou have access to a set of tools")
-    digest = hashlib.sha256((TOOLS_HEAD + TOOLS_TAIL + MAX_EFFORT).encode()).hexdigest()
-    assert digest == "f16d80174ca8a60b1f9042248522b61db03a57167b4ad77c20752857232a4a57"
+NEED_TEXTS = [case for case, (_, _, expected) in CASES.items() if "Take your" in expected or "# " in expected]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_without_the_releases_texts_what_needs_them_is_refused(case: str) -> None:
+    messages, how, expected = CASES[case]
+    if case in NEED_TEXTS:
+        with pytest.raises(ChatError, match=r"needs prompt texts.* FOLDER/encoding/encoding_dsv4\.py"):
+            encode(messages, **how)
+    else:
+        assert joined(messages, **how) == expected
+    assert len(NEED_TEXTS) == 4
 
 
 @pytest.fixture(scope="module")
@@ -141,9 +178,9 @@ def tokenizer() -> Tokenizer:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_ids_decode_to_the_string(tokenizer: Tokenizer, case: str) -> None:
+def test_ids_decode_to_the_string(tokenizer: Tokenizer, case: str, texts: PromptTexts) -> None:
     messages, how, expected = CASES[case]
-    pieces = encode(messages, **how)
+    pieces = encode(messages, texts=texts, **how)
     ids, trained = tokenize(pieces, tokenizer)
     assert tokenizer.decode(ids, keep_special=True) == expected and len(ids) == len(trained)
     assert [i for i in ids if i in tokenizer.special.values()] == [
@@ -152,21 +189,28 @@ def test_ids_decode_to_the_string(tokenizer: Tokenizer, case: str) -> None:
     assert all(a.special or b.special or a.trained != b.trained for a, b in pairwise(pieces))
 
 
-@pytest.mark.parametrize("text", [f"a{A}b", f"{E}", "</think>x<think>", f"<{DSML}tool_calls>", "<tool_result>"])
-def test_text_that_spells_special_tokens_stays_text(tokenizer: Tokenizer, text: str) -> None:
+SPELT = [f"a{A}b", f"{E}", "</think>x<think>", f"<{DSML}tool_calls>", "<tool_result>", "{dsml_token}{schema}"]
+
+
+@pytest.mark.parametrize("text", SPELT)
+def test_text_that_spells_special_tokens_stays_text(tokenizer: Tokenizer, text: str, texts: PromptTexts) -> None:
+    def asked(name: str) -> dict[str, Any]:
+        return {"tools": [{"function": {"name": name}}], "response_format": {"type": name}}
+
     messages = [
-        said("system", text),
+        said("system", text, **asked(text)),
         said("user", text),
         said("assistant", text, reasoning_content=text, tool_calls=[call("c", "f", json.dumps({"x": text}))]),
         said("tool", text, tool_call_id="c"),
     ]
     plain = [{**message, "content": "x"} for message in messages]
+    plain[0] |= asked("x")
     plain[2] |= {"reasoning_content": "x", "tool_calls": [call("c", "f", '{"x": "x"}')]}
     special = set(tokenizer.special.values())
-    with_text, _ = tokenize(encode(messages, thinking=True), tokenizer)
-    without, _ = tokenize(encode(plain, thinking=True), tokenizer)
+    with_text, _ = tokenize(encode(messages, thinking=True, texts=texts), tokenizer)
+    without, _ = tokenize(encode(plain, thinking=True, texts=texts), tokenizer)
     assert [i for i in with_text if i in special] == [i for i in without if i in special]
-    assert tokenizer.decode(with_text, keep_special=True).count(text) >= 5
+    assert tokenizer.decode(with_text, keep_special=True).count(text) >= 7
 
 
 def test_the_assistants_pieces_are_trained() -> None:
@@ -243,6 +287,10 @@ def test_an_answer_of_another_form_is_refused(text: str, thinking: bool, message
 def test_messages_without_a_place_are_refused(messages: list[Any], message: str) -> None:
     with pytest.raises(ChatError, match=message):
         encode(messages)
+
+
+def test_the_most_effort_adds_nothing_to_an_answer_without_thinking() -> None:
+    assert joined([said("user", "x")], effort="max") == f"{B}{U}x{A}</think>"
 
 
 def test_an_unknown_effort_is_refused() -> None:

@@ -11,11 +11,12 @@ import pytest
 import uvicorn
 
 from trex.checkpoint import save_hf
+from trex.data.prompt_texts import PromptTexts
 from trex.data.tokens import Tokenizer, _file
 from trex.data.vocabulary import FullTokenizer
 from trex.model.config import ModelConfig
 from trex.model.transformer import Transformer
-from trex.serve import ServeError, load
+from trex.serve import ServeError, app, load
 
 REDUCED = Tokenizer.fit(["Minimise"], special=["<think>"])
 
@@ -41,6 +42,35 @@ def test_a_folder_without_a_tokenizer_that_can_be_read_is_refused(
 def test_no_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ServeError, match="is no folder"):
         load.serve(tmp_path / "missing")
+
+
+ENCODING = """REASONING_EFFORT_MAX = 'Take your time.'
+TOOLS_TEMPLATE = 'Call one of {tool_schemas}.'
+response_format_template = 'As {schema}.'
+"""
+
+
+def test_the_prompt_texts_beside_the_weights_are_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_hf(Transformer(ModelConfig.tiny(vocab_size=REDUCED.vocab_size)), folder := tmp_path / "model")
+    (folder / "trex_tokenizer.json").write_text(json.dumps(REDUCED.to_dict()))
+    served: list[PromptTexts | None] = []
+    create = app.create_app
+
+    def noted(*of: Any, **how: Any) -> Any:
+        served.append(how["texts"])
+        return create(*of, **how)
+
+    monkeypatch.setattr(app, "create_app", noted)
+    monkeypatch.setattr(uvicorn.Server, "run", lambda self, sockets: None)
+    load.serve(folder, port=0)
+    (folder / "encoding").mkdir()
+    (folder / "encoding" / "encoding_dsv4.py").write_text(ENCODING)
+    load.serve(folder, port=0)
+    assert served == [None, PromptTexts("Take your time.", "Call one of {tool_schemas}.", "As {schema}.")]
+    (folder / "encoding" / "encoding_dsv4.py").write_text("x = 1")
+    with pytest.warns(UserWarning, match=r"no tools.*encoding_dsv4\.py: no REASONING_EFFORT_MAX"):
+        load.serve(folder, port=0)
+    assert served[-1] is None
 
 
 @pytest.mark.parametrize("name", [None, "mine"])

@@ -18,6 +18,7 @@ import uvicorn
 
 from trex.data.chat import encode, tokenize
 from trex.data.chat_format import DSML, SPECIAL
+from trex.data.prompt_texts import PromptTexts
 from trex.data.tokens import BOS, EOS, Tokenizer
 from trex.model.config import ModelConfig
 from trex.model.generate import Generated, Token, generate
@@ -31,6 +32,7 @@ CONFIG = ModelConfig.tiny(vocab_size=TOKENIZER.vocab_size, num_layers=2, compres
 MODEL = Transformer(CONFIG, seed=3).eval()
 HELLO: list[Any] = [{"role": "system", "content": "Minimise the cost"}, {"role": "user", "content": "of the two"}]
 LIMIT = 40
+TEXTS = PromptTexts("Take your time.", "Call one of {tool_schemas} in <{dsml_token}tool_calls>.", "As {schema}.")
 
 
 @contextmanager
@@ -226,6 +228,13 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"messages": []}, "messages", "one message or more"),
     ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages", "parts of type text"),
     ({"messages": [{"role": "user", "content": "x" * 200}]}, "messages", f"up to {LIMIT} together"),
+    ({"tools": [{"function": {"name": "f"}}]}, "messages", "encoding/encoding_dsv4.py"),
+    ({"messages": [{"role": "system", "response_format": {"type": "x"}}]}, "messages", "encoding/encoding_dsv4.py"),
+    (
+        {"extra_body": {"chat_template_kwargs": {"thinking": True, "reasoning_effort": "max"}}},
+        "messages",
+        "encoding/encoding_dsv4.py",
+    ),
     ({"messages": [{"role": "user", "content": "x", "task": "query"}]}, "messages", "accepted: content"),
 ]
 
@@ -428,15 +437,14 @@ def test_thinking_and_tool_calls(scripted: Callable[..., Any]) -> None:
         for i in says:
             yield Token(0, i, -1.0, "stop" if i == EOS else None)
 
-    at = scripted(script)
+    at = scripted(script, texts=TEXTS)
     how = {"tools": TOOLS, "max_tokens": 500, "extra_body": {"chat_template_kwargs": {"thinking": True}}}
     with connected(at) as one:
         choice = chat(one, **how).choices[0]
         chunks = [chunk.choices[0] for chunk in chat(one, stream=True, **how)]
         without = chat(one, **{**how, "tool_choice": "none"}).choices[0]
-    assert prompts[0] == prompts[1] == chat_prompt(tools=TOOLS, thinking=True) and prompts[2] == chat_prompt(
-        thinking=True
-    )
+    assert prompts[0] == prompts[1] == chat_prompt(tools=TOOLS, thinking=True, texts=TEXTS)
+    assert prompts[2] == chat_prompt(thinking=True)
     assert choice.message.content == "Adding." and choice.message.reasoning_content == "A sum."
     assert choice.finish_reason == "tool_calls" and choice.message.tool_calls[0].id.startswith("call_")
     called = choice.message.tool_calls[0].function

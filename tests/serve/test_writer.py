@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from trex.data.chat import ToolCall
+from trex.data.chat_answer import ToolCall
 from trex.data.chat_format import DSML, SPECIAL
 from trex.data.tokens import EOS, Tokenizer
 from trex.model.generate import Token

@@ -1,33 +1,32 @@
-"""The chat format of DeepSeek-V4: messages to the pieces of a prompt, and an answer's text to its parts.
+"""The chat format of DeepSeek-V4: from messages to the pieces of a prompt. (`chat_answer` reads what comes back.)
 
 The release has no template; its `encoding/encoding_dsv4.py` defines the format. A piece is either one special token or
 plain text. Joined, the pieces are the string that the release makes of the messages; as ids (`tokenize`), text that
-someone wrote stays text even where it spells a special token. The release's classification tasks are left out.
+someone wrote stays text even where it spells a special token. The sentences that the format adds for tools and the like
+are read from the release (`trex.data.prompt_texts`). Its classification tasks are left out.
 """
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
+from trex.data.chat_answer import ChatError, compact
 from trex.data.chat_format import (
     ASSISTANT,
     CALLS,
     DSML,
     EFFORTS,
     END_THINK,
-    MAX_EFFORT,
     REMINDER,
-    RESPONSE_FORMAT,
     SPECIAL,
     THINK,
-    TOOLS_HEAD,
-    TOOLS_TAIL,
+    TOKEN_FIELDS,
     USER,
 )
-from trex.data.problem import DataError
+from trex.data.prompt_texts import PLACE, PromptTexts, parts
 from trex.data.vocabulary import BEGIN, END, AnyTokenizer
 
 KEYS = {  # what a message of each role may hold beside its role
@@ -40,10 +39,6 @@ KEYS = {  # what a message of each role may hold beside its role
 }
 
 
-class ChatError(DataError):
-    """Messages that the format cannot hold, or an answer that does not follow it."""
-
-
 @dataclass(frozen=True)
 class Piece:
     """A part of a prompt: one special token, or plain text."""
@@ -53,33 +48,17 @@ class Piece:
     trained: bool = False  # the assistant writes it: what a loss is counted over
 
 
-@dataclass(frozen=True)
-class ToolCall:
-    """A call of a tool by the assistant; arguments: a JSON object, written out."""
-
-    name: str
-    arguments: str
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What the assistant wrote, by its parts."""
-
-    content: str
-    reasoning: str = ""
-    tool_calls: tuple[ToolCall, ...] = ()
-
-
 def encode(
     messages: Sequence[Mapping[str, Any]], *, thinking: bool = False, tools: Sequence[Mapping[str, Any]] = (),
-    keep_reasoning: bool = False, effort: str | None = None,
+    keep_reasoning: bool = False, effort: str | None = None, texts: PromptTexts | None = None,
 ) -> list[Piece]:  # fmt: skip
     """The pieces of a conversation, to be answered where a user, developer or tool has the last word.
 
     messages: as OpenAI's API has them, with `reasoning_content` of an assistant and `tools` of a system message.
     thinking: the answer begins with reasoning. tools: as if the leading system message (empty where there is none)
     had them. keep_reasoning: also of turns before the last user's; tools keep it in any case. effort: None or one of
-    EFFORTS. Raises ChatError for messages that the format has no place for.
+    EFFORTS. texts: the release's, needed for tools, a response_format and the effort `max` of an answer with thinking.
+    Raises ChatError for messages that the format has no place for, and where it needs texts that are not given.
     """
     if effort not in (None, *EFFORTS):
         raise ChatError(f"reasoning effort {effort!r}; accepted: None, {', '.join(EFFORTS)}")
@@ -97,13 +76,13 @@ def encode(
     last = _last_user(turns)
     pieces = [Piece(BEGIN, special=True)]
     if thinking and effort == "max":
-        pieces.append(Piece(MAX_EFFORT))
+        pieces += _fixed(_needed(texts, "reasoning effort 'max'").max_effort)
     for place, turn in enumerate(turns):
         if turn["role"] == "assistant":
             written = _assistant(turn, with_reasoning=thinking and (not drop or place > last))
             pieces += [replace(piece, trained=True) for piece in written]
         else:
-            pieces += _others(turn)
+            pieces += _others(turn, texts)
         answered = place + 1 == len(turns) or turns[place + 1]["role"] in ("assistant", "latest_reminder")
         if turn["role"] in ("user", "developer") and answered:
             opened = thinking and (not drop or place >= last)
@@ -120,69 +99,6 @@ def tokenize(pieces: Iterable[Piece], tokenizer: AnyTokenizer) -> tuple[list[int
         ids += new
         trained += [piece.trained] * len(new)
     return ids, trained
-
-
-def parse(text: str, thinking: bool = False) -> Answer:
-    """The parts of an answer, from behind the prompt to its end token, special tokens as their names.
-
-    thinking: it begins with reasoning. Raises ChatError, naming what is wrong, for text not of the format.
-    """
-    reasoning, body = "", text
-    if thinking:
-        reasoning, found, body = text.partition(END_THINK)
-        if not found:
-            raise ChatError(f"answer without {END_THINK}: {text[:80]!r}")
-    if not body.endswith(END):
-        raise ChatError(f"answer without {END} at its end: {text[-80:]!r}")
-    content, found, rest = body.removesuffix(END).partition(CALLS)
-    for part in (reasoning, content):
-        for name in (BEGIN, END, THINK, END_THINK, DSML):
-            if name in part:
-                raise ChatError(f"answer with {name} inside of its text: {part[:80]!r}")
-    return Answer(content, reasoning, _parse_calls(f"{CALLS}{rest}".lstrip("\n")) if found else ())
-
-
-_NAME, _VALUE = '([^"]+)', f"((?:(?!{DSML}).)*)"
-_BLOCK = re.compile(f"<{DSML}tool_calls>\n(.*)\n</{DSML}tool_calls>", re.DOTALL)
-_CALL = re.compile(f'<{DSML}invoke name="{_NAME}">\n(.*?)\n</{DSML}invoke>(?:\n|$)', re.DOTALL)
-_PARAMETER = re.compile(
-    f'<{DSML}parameter name="{_NAME}" string="(true|false)">{_VALUE}</{DSML}parameter>(?:\n|$)', re.DOTALL
-)
-
-
-def _parse_calls(text: str) -> tuple[ToolCall, ...]:
-    block = _BLOCK.fullmatch(text)
-    if block is None:
-        raise ChatError(f"tool calls {text[:80]!r}; accepted: one <{DSML}tool_calls> block at the end of the answer")
-    calls = []
-    for name, body in _all(_CALL, block[1], "tool call"):
-        arguments: dict[str, str] = {}
-        for key, is_text, value in _all(_PARAMETER, body, f"parameter of {name}") if body else ():
-            if key in arguments:
-                raise ChatError(f"tool call of {name} with two parameters {key!r}")
-            arguments[key] = _json(value) if is_text == "true" else _checked_json(key, value)
-        written = ", ".join(f"{_json(key)}: {value}" for key, value in arguments.items())
-        calls.append(ToolCall(name, f"{{{written}}}"))
-    return tuple(calls)
-
-
-def _all(pattern: re.Pattern[str], text: str, what: str) -> Iterator[tuple[str, ...]]:
-    """The groups of matches that follow each other from the text's begin to its end."""
-    place = 0
-    while place < len(text) or not place:
-        match = pattern.match(text, place)
-        if match is None:
-            raise ChatError(f"{what} that cannot be read: {text[place : place + 80]!r}")
-        place = match.end()
-        yield match.groups()
-
-
-def _checked_json(key: str, value: str) -> str:
-    try:
-        json.loads(value)
-    except ValueError:
-        raise ChatError(f'parameter {key!r} = {value[:80]!r}; accepted with string="false": JSON') from None
-    return value
 
 
 def _checked(number: int, message: Mapping[str, Any]) -> dict[str, Any]:
@@ -241,23 +157,43 @@ def _last_user(turns: Sequence[Mapping[str, Any]]) -> int:
     return max((place for place, turn in enumerate(turns) if turn["role"] in ("user", "developer")), default=-1)
 
 
-def _others(turn: Mapping[str, Any]) -> list[Piece]:
+def _others(turn: Mapping[str, Any], texts: PromptTexts | None) -> list[Piece]:
     """The pieces of a turn that is not the assistant's."""
     if turn["role"] == "user":
-        texts = [
+        blocks = [
             f"<tool_result>{block['content']}</tool_result>" if block["role"] == "tool" else block["content"]
             for block in turn["blocks"]
         ]
-        return [Piece(USER, special=True), Piece("\n\n".join(texts))]
+        return [Piece(USER, special=True), Piece("\n\n".join(blocks))]
     if turn["role"] == "latest_reminder":
         return [Piece(REMINDER, special=True), Piece(turn["content"])]
     pieces = [Piece(USER, special=True)] if turn["role"] == "developer" else []
     pieces.append(Piece(turn["content"]))
     if turn.get("tools"):
-        schemas = "\n".join(_json(_function(tool)) for tool in turn["tools"])
-        pieces += [Piece("\n\n"), *_fixed(TOOLS_HEAD), Piece(schemas), *_fixed(TOOLS_TAIL)]
+        schemas = "\n".join(compact(_function(tool)) for tool in turn["tools"])
+        pieces += [Piece("\n\n"), *_filled(_needed(texts, "tools").tools, tool_schemas=schemas)]
     if turn.get("response_format"):
-        pieces.append(Piece(f"\n\n{RESPONSE_FORMAT}{_json(turn['response_format'])}"))
+        template, schema = _needed(texts, "response_format").response_format, compact(turn["response_format"])
+        pieces += [Piece("\n\n"), *_filled(template, schema=schema)]
+    return pieces
+
+
+def _needed(texts: PromptTexts | None, what: str) -> PromptTexts:
+    if texts is None:
+        raise ChatError(
+            f"{what}: needs prompt texts, which are in the release's {PLACE}; "
+            f"`trex serve FOLDER` looks for them in FOLDER/{PLACE}"
+        )
+    return texts
+
+
+def _filled(template: str, **values: str) -> list[Piece]:
+    """Pieces of a template of the format: in its own text special tokens are meant, values are plain text."""
+    pieces: list[Piece] = []
+    for text, field in parts(template):
+        pieces += _fixed(text)
+        if field is not None:
+            pieces += [Piece(values[field])] if field in values else _fixed(TOKEN_FIELDS[field])
     return pieces
 
 
@@ -288,7 +224,7 @@ def _call(call: Mapping[str, Any]) -> list[Piece]:
     pieces = [*_fixed(f"\n<{DSML}invoke name="), Piece(f'"{name}">\n')]
     for place, (key, value) in enumerate(values.items()):
         is_text = isinstance(value, str)
-        written = value if is_text else _json(value)
+        written = value if is_text else compact(value)
         pieces += _fixed(("\n" if place else "") + f"<{DSML}parameter name=")
         pieces += [
             Piece(f'"{key}" string="{"true" if is_text else "false"}">{written}'),
@@ -319,7 +255,3 @@ def _joined(pieces: Iterable[Piece]) -> list[Piece]:
         elif piece.text:
             joined.append(piece)
     return joined
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)

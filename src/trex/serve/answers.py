@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from trex.data.chat import ToolCall
+from trex.data.chat_answer import ToolCall
 from trex.serve.writer import Delta, Entry
 
 

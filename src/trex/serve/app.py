@@ -12,6 +12,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
+from trex.data.prompt_texts import PromptTexts
 from trex.data.vocabulary import END, AnyTokenizer
 from trex.model.config import ConfigError
 from trex.model.generate import stream
@@ -27,13 +28,14 @@ CLIENT_LEFT = 499  # nobody reads it; the access log does
 
 def create_app(
     model: Transformer, tokenizer: AnyTokenizer, name: str, *,
-    max_tokens_limit: int = 4096, max_running: int = 8, max_waiting: int = 64,
+    max_tokens_limit: int = 4096, max_running: int = 8, max_waiting: int = 64, texts: PromptTexts | None = None,
 ) -> FastAPI:  # fmt: skip
     """An application that answers for the model under this name.
 
     max_tokens_limit: tokens of prompt and answer together. max_running: requests that get tokens in turn; each keeps a
-    cache. max_waiting: requests that may queue for that, beyond which they are refused. Raises ServeError for limits
-    below 1 (max_waiting: 0) and a tokenizer with more ids than the model.
+    cache. max_waiting: requests that may queue for that, beyond which they are refused. texts: without them, chats with
+    tools and the like are refused. Raises ServeError for limits below 1 (max_waiting: 0) and a tokenizer with more ids
+    than the model.
     """
     for field, value, least in (
         ("max_tokens_limit", max_tokens_limit, 2),
@@ -45,7 +47,7 @@ def create_app(
     vocab_size = model.config.vocab_size
     if tokenizer.vocab_size > vocab_size:
         raise ServeError(f"a tokenizer of {tokenizer.vocab_size} ids; accepted: up to {vocab_size}, the model's")
-    served = Served(name, tokenizer, vocab_size, max_tokens_limit)
+    served = Served(name, tokenizer, vocab_size, max_tokens_limit, texts)
     started = int(time.time())
 
     @asynccontextmanager

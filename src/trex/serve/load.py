@@ -3,10 +3,12 @@
 import importlib.util
 import json
 import socket
+import warnings
 from os import PathLike
 from pathlib import Path
 
 from trex.data.problem import DataError
+from trex.data.prompt_texts import PLACE, PromptTexts
 from trex.data.tokens import Tokenizer
 from trex.data.vocabulary import AnyTokenizer, FullTokenizer
 from trex.device import detect
@@ -31,6 +33,16 @@ def load_tokenizer(folder: str | PathLike[str]) -> AnyTokenizer:
     raise ServeError(f"{folder} has no tokenizer; accepted: {FULL} (Hugging Face's) or {REDUCED} (our own, reduced)")
 
 
+def load_texts(folder: str | PathLike[str]) -> PromptTexts | None:
+    """The prompt texts of the release that a folder holds; None, with a warning, where they are not as V4 has them."""
+    path = Path(folder) / PLACE
+    try:
+        return PromptTexts.read(path) if path.is_file() else None
+    except DataError as error:
+        warnings.warn(f"no tools, response formats or reasoning effort: {error}", stacklevel=2)
+        return None
+
+
 def serve(
     folder: str | PathLike[str], *, host: str = "127.0.0.1", port: int = 8000, name: str | None = None,
     max_tokens_limit: int = 4096, max_running: int = 8, max_waiting: int = 64,
@@ -49,7 +61,7 @@ def serve(
     from trex.checkpoint import load_hf
     from trex.serve.app import create_app
 
-    tokenizer = load_tokenizer(folder)
+    tokenizer, texts = load_tokenizer(folder), load_texts(folder)
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))  # a taken address shows before the model is read; uvicorn listens once it is
@@ -59,7 +71,7 @@ def serve(
             raise ServeError(str(error)) from error
         app = create_app(
             model, tokenizer, name or Path(folder).resolve().name,
-            max_tokens_limit=max_tokens_limit, max_running=max_running, max_waiting=max_waiting,
+            max_tokens_limit=max_tokens_limit, max_running=max_running, max_waiting=max_waiting, texts=texts,
         )  # fmt: skip
         address = f"[{host}]" if ":" in host else host
         print(f"{name or Path(folder).resolve().name} at http://{address}:{listener.getsockname()[1]}/v1", flush=True)

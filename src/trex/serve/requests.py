@@ -8,6 +8,7 @@ from typing import Any
 from trex.data.chat import Piece, encode, tokenize
 from trex.data.chat_format import EFFORTS, END_THINK
 from trex.data.problem import DataError
+from trex.data.prompt_texts import PromptTexts
 from trex.data.vocabulary import BEGIN, AnyTokenizer
 
 MAX_STOPS, MAX_ROWS = 4, 16
@@ -32,6 +33,7 @@ class Served:
     tokenizer: AnyTokenizer
     vocab_size: int  # the model's
     max_tokens_limit: int  # tokens of prompt and answer together
+    texts: PromptTexts | None = None  # the release's, for tools and the like
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,8 @@ def read_chat(body: object, served: Served) -> Ask:
     thinking = options.get("thinking", False)
     tools = fields.get("tools", []) if fields.get("tool_choice") != "none" else []
     try:
-        pieces = encode(fields["messages"], thinking=thinking, tools=tools, effort=options.get("reasoning_effort"))
+        effort = options.get("reasoning_effort")
+        pieces = encode(fields["messages"], thinking=thinking, tools=tools, effort=effort, texts=served.texts)
         wanted = [*pieces, Piece(END_THINK, special=True)]
         lacking = [piece.text for piece in wanted if piece.special and piece.text not in served.tokenizer.special]
         if lacking:

@@ -4,7 +4,7 @@ from codecs import getincrementaldecoder
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from trex.data.chat import Answer, ChatError, ToolCall, parse
+from trex.data.chat_answer import Answer, ChatError, ToolCall, parse
 from trex.data.chat_format import CALLS, DSML, END_THINK
 from trex.data.vocabulary import END, AnyTokenizer
 from trex.model.generate import Token
