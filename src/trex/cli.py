@@ -16,6 +16,7 @@ app.command(checkpoint, name="checkpoint", help="Look at weights, fetch, convert
 SHOWN = 12  # changed values of one record that `trex publish` lists
 # errors whose modules are not imported to name them here: torch takes seconds
 LATE = ("trex.checkpoint.errors", "trex.model.config")
+RESUMED = {"reproduce", "download", "dequantize", "convert"}  # commands that keep what they have finished
 MANY = ("--chapter", "--set")  # options that take several values
 
 
@@ -100,7 +101,7 @@ def notebooks(refresh: tyro.conf.Positional[tuple[str, ...]] = ()) -> int:
 
 @app.command
 def serve(
-    folder: tyro.conf.Positional[str],
+    folder: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="FOLDER")]],
     host: str = "127.0.0.1",
     port: int = 8000,
     name: str | None = None,
@@ -113,7 +114,7 @@ def serve(
     Args:
         folder: config.json, safetensors, and tokenizer.json or trex_tokenizer.json.
         host: Address to listen at.
-        port: Port to listen at; 0 takes a free one.
+        port: Port to listen at, up to 65535; 0 takes a free one.
         name: What clients call the model; the folder's name by default.
         max_tokens_limit: Tokens that prompt and answer of a request may have together.
         max_running: Requests that are answered at the same time, a token each in turn.
@@ -166,8 +167,9 @@ def main() -> int:
     except ValueError as error:
         if type(error).__module__ not in LATE:
             raise
-        print(f"trex: {error}", file=sys.stderr)
+        print(f"trex: {error.brief() if hasattr(error, 'brief') else error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("trex: interrupted; what is finished is kept and will not be done again", file=sys.stderr)
+        goes_on = "; the same command goes on from there" if set(sys.argv[1:3]) & RESUMED else ""
+        print(f"trex: interrupted{goes_on}", file=sys.stderr)
         return 130

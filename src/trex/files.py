@@ -37,18 +37,23 @@ def folder_atomic(folder: Path, replace: bool = False) -> Iterator[Path]:
     try:
         yield temporary
         temporary.chmod(0o755)
-        put_folder(temporary, folder)
+        put_folder(temporary, folder, replace)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
 
 
-def put_folder(temporary: Path, folder: Path) -> None:
-    """fsync all of `temporary`, then rename it to `folder`; what was there is set aside, and put back on failure."""
+def put_folder(temporary: Path, folder: Path, replace: bool = False) -> None:
+    """fsync all of `temporary`, then rename it to `folder`.
+
+    replace: an existing folder is set aside first, and put back on failure. Raises FileExistsError for one otherwise.
+    """
     for path in [*temporary.rglob("*"), temporary]:
         sync(path)
     old = temporary.with_name(f"{temporary.name}.old")
-    if folder.exists():
+    if os.path.lexists(folder):
+        if not replace:
+            raise FileExistsError(f"{folder} exists; it is replaced only on request")
         os.rename(folder, old)
     try:
         os.rename(temporary, folder)

@@ -205,16 +205,19 @@ def test_bad_requests_are_refused(tmp_path: Path) -> None:
     source = write_released(tmp_path / "a", SMALL)
     for request, message in (
         ({"names": "mine"}, "names = 'mine'"), ({"precision": "int8"}, "precision = 'int8'; accepted: keep, bf16"),
-        ({"names": "transformers"}, "cannot hold these: .*layers.0.self_attn.q_a_proj.weight would be FP8"),
-        ({"precision": "fp8", "names": "transformers"}, "cannot hold these"), ({"shard_bytes": 0}, "bytes of a shard"),
-        ({"workers": 0}, "workers = 0; accepted"),
+        ({"names": "transformers"}, "under official names only: .*layers.0.self_attn.q_a_proj.weight would be FP8"),
+        ({"precision": "fp8", "names": "transformers"}, "under official names only"),
+        ({"shard_bytes": 0}, "bytes of a shard"), ({"workers": 0}, "workers = 0; accepted"),
     ):  # fmt: skip
         with pytest.raises(CheckpointError, match=message):
             convert(source, tmp_path / "b", **request)  # type: ignore[arg-type]
+    for inside in (source, source / "b"):
+        with pytest.raises(CheckpointError, match="is in the source"):
+            dequantize(source, inside)
     (tmp_path / "b").mkdir()
     with pytest.raises(CheckpointError, match="b exists; conversions write new folders only"):
         dequantize(source, tmp_path / "b")
-    with pytest.raises(CheckpointError, match=r"config.json cannot be read"):
+    with pytest.raises(CheckpointError, match="no folder at"):
         dequantize(tmp_path / "none", tmp_path / "c")
 
 

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from tests.checkpoint.folders import ODD, SMALL, TINY, contents, differing, model_of, same_state, weights
 from tests.model.oracle import hf_model
 
-from trex.checkpoint import CheckpointError, load_hf, save_hf
+from trex.checkpoint import CheckpointError, convert, load_hf, save_hf
 from trex.checkpoint.names import to_transformers
 from trex.checkpoint.tensors import read_header
 from trex.model.config import ModelConfig
@@ -103,8 +103,9 @@ def test_dtypes_keep_what_training_needs_wide(tmp_path: Path) -> None:
             expected = torch.int64 if name.endswith("tid2eid") else dtype
             expected = torch.promote_types(dtype, torch.float32) if name in wide else expected
             assert tensor.dtype == expected and torch.equal(tensor, state[name].to(expected)), name
-    with pytest.raises(CheckpointError, match=r"dtype = torch.int64; accepted"):
-        load_hf(tmp_path / "a", torch.int64)
+    for other in (torch.int64, torch.float8_e4m3fn, "float32"):
+        with pytest.raises(CheckpointError, match=r"dtype = .*; accepted: None, torch.float16, torch.bfloat16, torch"):
+            load_hf(tmp_path / "a", other)  # type: ignore[arg-type]
 
 
 def test_damage_at_200_places_is_refused_by_name(tmp_path: Path) -> None:
@@ -187,7 +188,7 @@ def test_numbers_that_are_not_finite_are_refused_by_name(tmp_path: Path) -> None
 
 
 def test_folders_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"config.json cannot be read"):
+    with pytest.raises(CheckpointError, match="no folder at"):
         load_hf(tmp_path / "none")
     folder = save_hf(model_of(SMALL), tmp_path / "a")
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
@@ -232,6 +233,9 @@ def test_bad_requests_are_refused(tmp_path: Path) -> None:
         save_hf(model, tmp_path / "b", shard_bytes=0)
     with pytest.raises(CheckpointError, match="JSON cannot hold it"):
         save_hf(model, folder, extra={"x.json": {1, 2}}, replace=True)
+    for name in ("../x.json", "config.json", "trex_manifest.json", "x.bin"):
+        with pytest.raises(CheckpointError, match=f"{name}' names no document beside the weights"):
+            save_hf(model, tmp_path / "b", extra={name: {}})
     assert contents(folder) == before and [path.name for path in tmp_path.iterdir()] == ["a"]
     save_hf(model_of(SMALL, seed=1), folder, replace=True)
     assert same_state(load_hf(folder).state_dict(), weights(SMALL, 1))
@@ -251,3 +255,36 @@ def test_config_files_say_the_model(tmp_path: Path, config: ModelConfig) -> None
     assert {k: v for k, v in theirs.items() if k not in aside} == {k: v for k, v in ours.items() if k not in aside}
     compress = {k: v for k, v in theirs["rope_parameters"]["compress"].items() if k != "type"}
     assert {**theirs["rope_parameters"], "compress": compress} == ours["rope_parameters"]
+
+
+def test_scales_are_compared_with_the_manifest_too(tmp_path: Path) -> None:
+    save_hf(model_of(SMALL), tmp_path / "a")
+    folder = convert(tmp_path / "a", tmp_path / "b", precision="fp4")
+    path = folder / "model.safetensors"
+    content = bytearray(path.read_bytes())
+    content[read_header(path)["layers.0.attn.wq_a.scale"].start] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"layers.0.attn.wq_a.scale in model.safetensors was altered"):
+        load_hf(folder)
+    load_hf(folder, verify=False)
+
+
+def test_experts_of_several_dtypes_need_one(tmp_path: Path) -> None:
+    folder = save_hf(model_of(SMALL), tmp_path / "a")
+    name = "layers.1.ffn.experts.2.w3.weight"
+    change(folder, **{name: weights(SMALL)["layers.1.ffn.experts.w3"][2].bfloat16()})
+    with pytest.raises(CheckpointError, match=f"{name} is BF16, unlike the other experts"):
+        load_hf(folder)
+    load_hf(folder, torch.float32)
+
+
+def test_configs_of_absurd_size_and_training_checkpoints_are_refused(tmp_path: Path) -> None:
+    folder = save_hf(model_of(SMALL), tmp_path / "a")
+    (folder / "trex_manifest.json").unlink()
+    config = json.loads((folder / "config.json").read_bytes())
+    (folder / "config.json").write_text(json.dumps({**config, "n_routed_experts": 10**6}))
+    with pytest.raises(CheckpointError, match="tells of 3,000,000 experts; accepted: up to 1,000,000"):
+        load_hf(folder)
+    (folder / "trex_metadata.json").write_text("{}")
+    with pytest.raises(CheckpointError, match="is a training checkpoint; export it"):
+        load_hf(folder)

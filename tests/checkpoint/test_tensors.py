@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from trex.checkpoint import CheckpointError
+from trex.checkpoint import CheckpointError, manifest
 from trex.checkpoint import tensors as implementation
 from trex.checkpoint.manifest import problems, read_manifest, write_manifest
 from trex.checkpoint.tensors import DTYPES, New, raw_bytes, read, read_header, read_tensor, whole, write
@@ -86,6 +86,10 @@ GOOD = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
         ({"a": {**GOOD, "dtype": ["F32"]}}, bytes(8), "a has dtype"),
         ({"a": {**GOOD, "shape": [-2]}}, bytes(8), r"a has shape \[-2\]"),
         ({"a": {**GOOD, "shape": [True]}}, bytes(8), r"a has shape \[True\]"),
+        ({"a": {**GOOD, "shape": [10**4000, 10**4000]}}, bytes(8), "a has shape"),
+        ({"a": {**GOOD, "shape": [1] * 20}}, bytes(8), "a has shape"),
+        (json.dumps({"a": GOOD}).encode("utf-16"), bytes(8), "not the JSON"),
+        (b'{"\\ud800":3}', b"", "not the JSON"),
         ({"a": {**GOOD, "data_offsets": [0]}}, bytes(8), r"data_offsets \[0\]"),
         ({"a": {**GOOD, "shape": [3]}}, bytes(8), r"a takes 8 bytes, not the 12 of F32 \[3\]"),
         ({"a": GOOD}, bytes(7), "a is truncated"),
@@ -187,7 +191,19 @@ def test_damaged_manifests_are_refused(tmp_path: Path) -> None:
     write_manifest(tmp_path, {})
     path = tmp_path / "trex_manifest.json"
     whole_text = path.read_text()
-    for text in (whole_text.replace('"bytes": 2', '"bytes": 3'), whole_text[:-4], "[]"):
+    for text in (whole_text.replace('"bytes": 2', '"bytes": 3'), whole_text[:-4], whole_text[:-1], "[]"):
         path.write_text(text)
         with pytest.raises(CheckpointError, match="trex_manifest"):
             read_manifest(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [3, {"a": 3}, {"a": {}}, {"a": {"bytes": 1}}, {"a": {"bytes": 1, "tensors": {}}},
+     {"../a": {"bytes": 1, "sha256": ""}}, {"a": {"bytes": 1, "header": "", "tensors": {"b": 3}}}, {"/a": {"bytes": 1, "sha256": ""}}],
+)  # fmt: skip
+def test_manifests_of_another_structure_are_refused(tmp_path: Path, files: object) -> None:
+    body = {"format": manifest.FORMAT, "files": files}
+    (tmp_path / "trex_manifest.json").write_bytes(manifest.to_json({**body, "sha256": manifest._own_digest(body)}))
+    with pytest.raises(CheckpointError, match=r"trex_manifest.json(: .* is outside| is no manifest)"):
+        read_manifest(tmp_path)

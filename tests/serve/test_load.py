@@ -1,7 +1,9 @@
 """From a folder to a server: which tokenizer is read, what is refused, and what is imported only when needed."""
 
+import dataclasses
 import json
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -10,13 +12,14 @@ from typing import Any
 import pytest
 import uvicorn
 
-from trex.checkpoint import save_hf
+import trex
+from trex.checkpoint import save_hf, training
 from trex.data.prompt_texts import PromptTexts
 from trex.data.tokens import Tokenizer, _file
 from trex.data.vocabulary import FullTokenizer
 from trex.model.config import ModelConfig
 from trex.model.transformer import Transformer
-from trex.serve import ServeError, app, load
+from trex.serve import ServeError, app, load, server
 
 REDUCED = Tokenizer.fit(["Minimise"], special=["<think>"])
 
@@ -42,6 +45,51 @@ def test_a_folder_without_a_tokenizer_that_can_be_read_is_refused(
 def test_no_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ServeError, match="is no folder"):
         load.serve(tmp_path / "missing")
+
+
+@pytest.mark.parametrize("port", [-1, 65536, 99999])
+def test_a_port_that_is_none_is_refused(tmp_path: Path, port: int) -> None:
+    with pytest.raises(ServeError, match=f"port = {port}; accepted: integers from 0 .* to 65535"):
+        load.serve(tmp_path, port=port)
+
+
+def test_an_address_that_cannot_be_had_is_named(tmp_path: Path) -> None:
+    (tmp_path / "trex_tokenizer.json").write_text(json.dumps(REDUCED.to_dict()))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ServeError, match=f"cannot listen at 127.0.0.1:{port}: Address already in use"):
+            load.serve(tmp_path, port=port)
+    with pytest.raises(ServeError, match=r"cannot listen at \[2001:db8::1\]:0: "):
+        load.serve(tmp_path, host="2001:db8::1", port=0)
+    with pytest.raises(ServeError, match=f"cannot listen at {'a' * 70}:0: "):  # too long for a name
+        load.serve(tmp_path, host="a" * 70, port=0)
+
+
+def test_a_training_checkpoint_is_told_and_its_export_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Transformer(config := ModelConfig.tiny(vocab_size=REDUCED.vocab_size))
+    documents = {"config": dataclasses.asdict(config), "tokenizer": REDUCED.to_dict()}
+    folder = training.save(tmp_path / "step-00000060", training.TrainingState(model, documents=documents))
+    with pytest.raises(ServeError, match=r"step-00000060 is a training checkpoint; .*training\.load_model") as caught:
+        load.serve(folder, port=0)
+    names = {"trex": trex, "Path": Path, "CHECKPOINT": folder, "FOLDER": tmp_path / "export", "tokenizer": REDUCED}
+    exec(str(caught.value).split(": ", 1)[1], names)  # what it says to do
+    monkeypatch.setattr(server.Server, "run", lambda self, sockets: None)
+    load.serve(tmp_path / "export", port=0)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (REDUCED.to_dict(), r"types \(None, None\); accepted: \('BPE', 'ByteLevel'\)"),
+        ({"model": {"type": "WordPiece"}, "decoder": None}, r"types \('WordPiece', None\)"),
+        ({"model": {"type": "BPE"}, "decoder": {"type": "ByteLevel"}}, "tokenizers cannot read: no 'added_tokens'"),
+    ],
+)
+def test_a_tokenizer_that_is_something_else(tmp_path: Path, content: Any, said: str) -> None:
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(ServeError, match=rf"{tmp_path.name}: .*tokenizer\.json .*{said}") as caught:
+        load.load_tokenizer(tmp_path)
+    assert "Error" not in str(caught.value)
 
 
 ENCODING = """REASONING_EFFORT_MAX = 'Take your time.'
@@ -119,3 +167,8 @@ def test_the_command_line_needs_no_server_until_it_serves() -> None:
     shown = subprocess.run([sys.executable, "-c", HIDDEN], capture_output=True, text=True)
     assert shown.returncode == 0 and shown.stdout.startswith("serve: 2\n") and "• serve" in shown.stdout
     assert shown.stderr.startswith("trex: fastapi and uvicorn not installed") and shown.stderr.count("\n") == 1
+
+
+def test_help_names_the_folder() -> None:
+    shown = subprocess.run([sys.executable, "-m", "trex", "serve", "--help"], capture_output=True, text=True)
+    assert shown.returncode == 0 and "FOLDER" in shown.stdout.splitlines()[0]

@@ -98,6 +98,9 @@ def text(client: openai.OpenAI, **how: Any) -> Any:
 
 def test_models_and_health(client: openai.OpenAI, address: str) -> None:
     assert [model.id for model in client.models.list()] == ["tiny"]
+    assert client.models.retrieve("tiny") == client.models.list().data[0]
+    with pytest.raises(openai.NotFoundError, match="'my/gpt' is not served; accepted: 'tiny'"):
+        client.models.retrieve("my/gpt")
     assert httpx.get(f"{address}/health", trust_env=False).json() == {"status": "ok", "running": 0, "waiting": 0}
 
 
@@ -212,16 +215,26 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"presence_penalty": -1}, "presence_penalty", "0 only"),
     ({"logprobs": True, "top_logprobs": 2}, "top_logprobs", "0 only"),
     ({"n": 0}, "n", "from 1 to 16"),
-    ({"temperature": -1}, "temperature", "from 0 to 2"),
+    ({"temperature": 3}, "temperature", "temperature = 3; accepted: numbers from 0 to 2"),
     ({"top_p": 0}, "top_p", "above 0"),
     ({"seed": -1}, "seed", "from 0"),
-    ({"stop": ["a"] * 5}, "stop", "1 to 4"),
+    ({"stop": ["a"] * 5}, "stop", "up to 4"),
+    ({"stop": ["a", ""]}, "stop", "not empty"),
     ({"stop": ""}, "stop", "not empty"),
     ({"max_tokens": 0}, "max_tokens", "from 1"),
     ({"max_tokens": LIMIT}, "max_tokens", f"up to {LIMIT} together"),
     ({"max_tokens": 2, "max_completion_tokens": 3}, "max_tokens", "only one"),
     ({"tool_choice": "required"}, "tool_choice", '"auto" or "none"'),
-    ({"reasoning_effort": "high"}, "reasoning_effort", "chat_template_kwargs"),
+    (
+        {"reasoning_effort": "low"},
+        "reasoning_effort",
+        '= "low"; accepted: in chat_template_kwargs, as {"thinking": true',
+    ),
+    (
+        {"extra_body": {"größe": {"a": [True, None]}}},
+        "größe",
+        'größe = {"a": [true, null]}; accepted: the fields chat_template_kwargs',
+    ),
     ({"extra_body": {"min_p": 0.1}}, "min_p", "the fields"),
     ({"extra_body": {"chat_template_kwargs": {"thinking": 1}}}, "chat_template_kwargs", "true or false"),
     ({"stream_options": {"include_usage": True}}, "stream_options", "stream is not true"),
@@ -271,7 +284,7 @@ def test_what_changes_nothing_is_taken(client: openai.OpenAI) -> None:
     neutral: dict[str, Any] = {
         "frequency_penalty": 0, "presence_penalty": 0.0, "logit_bias": {}, "response_format": {"type": "text"},
         "user": "me", "store": False, "metadata": {"a": "b"}, "n": 1, "tool_choice": "none",
-        "parallel_tool_calls": True,
+        "parallel_tool_calls": True, "stop": [],
     }  # fmt: skip
     assert chat(client, **neutral).choices == chat(client).choices
 
@@ -286,6 +299,14 @@ def test_malformed_bodies_are_refused(address: str, body: bytes) -> None:
     for path in ("chat/completions", "completions"):
         answer = httpx.post(f"{address}/v1/{path}", content=body, trust_env=False)
         assert answer.status_code == 400 and answer.json()["error"]["type"] == "invalid_request_error"
+
+
+def test_lone_surrogates_are_refused_too(address: str) -> None:
+    """JSON may hold them; the answer, in UTF-8, may not."""
+    body = b'{"model": "tiny", "prompt": "x", "suffix": "\\ud800", "\\udfff": 1}'
+    for content, shown in ((body, 'suffix = "\\ud800"'), (body.replace(b"suffix", b"user"), "\\udfff = 1")):
+        answer = httpx.post(f"{address}/v1/completions", content=content, trust_env=False)
+        assert answer.status_code == 400 and answer.json()["error"]["message"].startswith(shown)
 
 
 @pytest.mark.parametrize(("method", "path", "status"), [("GET", "/nowhere", 404), ("GET", "/v1/completions", 405)])
@@ -488,6 +509,9 @@ def test_the_engine_stops_with_requests_running() -> None:
         with Engine(1, 1) as engine:
             jobs = [engine.submit(endless()) for _ in range(2)]
             await anext(jobs[0].tokens())
+            engine.stop()
+            with pytest.raises(Stopped):
+                engine.submit(endless())
         for job in jobs:
             with pytest.raises(Stopped):
                 async for _ in job.tokens():

@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -20,15 +20,26 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 from tqdm import tqdm
 
 from trex.checkpoint.errors import CheckpointError, refuse
-from trex.checkpoint.manifest import MANIFEST, SUFFIX, problems, read_json, read_manifest, to_json, write_manifest
+from trex.checkpoint.manifest import (
+    MANIFEST,
+    SUFFIX,
+    file_problems,
+    problems,
+    read_json,
+    read_manifest,
+    to_json,
+    write_manifest,
+)  # fmt: skip
+from trex.checkpoint.quantized import FP8, SCALE_DTYPE, NotFinite
 from trex.checkpoint.shards import CONFIG, INDEX, PICKLED
 from trex.checkpoint.source import Source, open_source
 from trex.checkpoint.target import SHARD, Precision, Shard, converted, documents, shards
-from trex.checkpoint.tensors import DTYPES, FLOATS, New, Written, finite, write
+from trex.checkpoint.tensors import DTYPES, FLOATS, PIECE, New, Written, finite, raw_bytes, write
 from trex.files import put_folder, write_atomic
 
 NOTES = ".conversion"  # in the target while it is made: the plan, the hashes of finished files, a lock
@@ -76,29 +87,36 @@ def convert(
     if workers is not None and workers < 1:
         raise CheckpointError(f"workers = {workers!r}; accepted: from 1, or None for one per core")
     source, target = Path(source), Path(target)
+    if target.resolve().is_relative_to(source.resolve()):
+        raise CheckpointError(f"{target} is in the source {source}; accepted: a folder elsewhere")
     opened = open_source(source)
     names = names or ("official" if opened.names == "official" else "transformers")
     tensors = converted(opened.units, names, precision, opened.config.num_experts)
     files = shards(tensors, shard_bytes)
     plan = {"source": _identity(opened), "names": names, "precision": precision, "shard_bytes": shard_bytes}
     plan["allow_nan"] = allow_nan
-    if target.exists():
+    if os.path.lexists(target):
         return _finish(target, plan)
     if verify and read_manifest(source) is not None:
         _verified(source)
     if not allow_nan:
         refuse([f"{name} has a scale that is NaN" for name in opened.nan_scaled()], source)
     unfinished = target.with_name(f"{target.name}.partial")
+    if os.path.lexists(unfinished) and not (unfinished / NOTES).is_dir():
+        raise CheckpointError(f"{unfinished}, where {target} would be made, is there and is no conversion's: remove it")
     (unfinished / NOTES).mkdir(parents=True, exist_ok=True)
     with _locked(unfinished):
         written = _read_notes(unfinished, plan, files)
         _check_space(unfinished, sum(file.size for file in files if file.name not in written))
         write_atomic(unfinished / NOTES / "plan.json", to_json(plan))
+        _remove_others(unfinished, written)
         written |= _made(unfinished, [file for file in files if file.name not in written], files, allow_nan, workers)
         for name, document in documents(opened.config, files).items():
             write_atomic(unfinished / name, to_json(_kept(source, document) if name == CONFIG else document))
         _copy_rest(source, unfinished)
         write_manifest(unfinished, {file.name: written[file.name] for file in files}, ignored=(NOTES,))
+        if _identity(opened) != plan["source"]:
+            raise CheckpointError(f"{source} was changed while it was converted; remove {unfinished}")
         put_folder(unfinished, target)
     return _finish(target, plan)
 
@@ -120,14 +138,21 @@ def _made(
             running = {pool.submit(_file, work, file): file.name for file in missing}
             try:
                 wait(running, return_when=FIRST_EXCEPTION)
-            finally:
-                if work.bad or any(f.done() and not f.cancelled() and f.exception() for f in running):
+            finally:  # an interrupt too ends all of them, at their next piece
+                if work.bad or any(not future.done() or future.exception() for future in running):
                     work.stop.set()
                     pool.shutdown(cancel_futures=True)
     if work.bad:
         shutil.rmtree(folder)
         refuse([f"{name} has numbers that are not finite" for name in sorted(set(work.bad))], "nothing was written")
+    errors = [error for future in running if not future.cancelled() and (error := future.exception())]
+    for error in sorted(errors, key=lambda error: isinstance(error, _Stopped)):
+        raise error
     return {name: future.result() for future, name in running.items()}
+
+
+class _Stopped(Exception):
+    """Another file could not be made."""
 
 
 def _file(work: _Work, shard: Shard) -> Written:
@@ -140,16 +165,30 @@ def _file(work: _Work, shard: Shard) -> Written:
 
 
 def _watched(work: _Work, tensor: New) -> Iterator[Tensor]:
-    """A tensor's pieces, counted, with a look at each whether it is finite."""
-    floating = tensor.dtype in FLOATS and not work.allow_nan
-    for piece in tensor.pieces():
-        if work.stop.is_set():
-            raise CheckpointError("stopped: another file failed")
-        if floating and not finite(piece.view(DTYPES[tensor.dtype])):
-            work.bad.append(tensor.name)
-            floating = False  # one line is enough
-        yield piece
-        work.progress(piece.nbytes)
+    """A tensor's pieces, counted, with a look at each whether it is finite; zeros for those that have no code."""
+    watched = not work.allow_nan
+    left = tensor.size
+    try:
+        for piece in tensor.pieces():
+            if work.stop.is_set():
+                raise _Stopped
+            if watched and not _finite(tensor.dtype, piece):
+                work.bad.append(tensor.name)
+                watched = False  # one line is enough
+            yield piece
+            work.progress(piece.nbytes)
+            left -= piece.nbytes
+    except NotFinite:
+        work.bad.append(tensor.name.removesuffix(".scale") + ".weight" if tensor.dtype == SCALE_DTYPE else tensor.name)
+        while left:  # the file is thrown away; other tensors of it may be at fault as well
+            yield torch.zeros(min(left, PIECE), dtype=torch.uint8)
+            left -= min(left, PIECE)
+
+
+def _finite(dtype: str, piece: Tensor) -> bool:
+    if dtype == FP8.dtype:
+        return not ((raw_bytes(piece).numpy() & 0x7F) == 0x7F).any()
+    return dtype not in FLOATS or finite(piece.view(DTYPES[dtype]))
 
 
 def _identity(source: Source) -> dict[str, Any]:
@@ -159,7 +198,7 @@ def _identity(source: Source) -> dict[str, Any]:
 
 
 def _read_notes(unfinished: Path, plan: dict[str, Any], files: list[Shard]) -> dict[str, Written]:
-    """The finished files of an earlier try at the same conversion."""
+    """The finished files of an earlier try at the same conversion; each is read and compared with its note."""
     earlier = unfinished / NOTES / "plan.json"
     if not earlier.is_file():
         return {}
@@ -169,12 +208,19 @@ def _read_notes(unfinished: Path, plan: dict[str, Any], files: list[Shard]) -> d
         )
     found = {}
     for file in files:
-        note, path = unfinished / NOTES / f"{file.name}.json", unfinished / file.name
-        if note.is_file() and path.is_file():
+        note = unfinished / NOTES / f"{file.name}.json"
+        if note.is_file() and (unfinished / file.name).is_file():
             written = Written.from_dict(read_json(note))
-            if path.stat().st_size == written.bytes:
+            if not list(file_problems(unfinished / file.name, file.name, written.to_dict())):
                 found[file.name] = written
     return found
+
+
+def _remove_others(unfinished: Path, finished: Mapping[str, Written]) -> None:
+    """Remove what an earlier try left beside its finished files: parts of files, the configuration."""
+    for path in unfinished.iterdir():
+        if path.name != NOTES and path.name not in finished:
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
 def _finish(target: Path, plan: dict[str, Any]) -> Path:

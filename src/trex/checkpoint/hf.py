@@ -5,6 +5,7 @@ save_hf(model, Path("export"), names="official")     # what transformers, vLLM a
 """
 
 import hashlib
+import re
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
@@ -14,14 +15,17 @@ import torch
 from torch import Tensor
 
 from trex.checkpoint.errors import CheckpointError, refuse
-from trex.checkpoint.manifest import fingerprint, header_problems, read_manifest, to_json, write_manifest
+from trex.checkpoint.manifest import MANIFEST, fingerprint, header_problems, read_manifest, to_json, write_manifest
 from trex.checkpoint.names import OFFICIAL, STATE, place
 from trex.checkpoint.released import expected
+from trex.checkpoint.shards import CONFIG, INDEX
 from trex.checkpoint.source import Source, Stored, Unit, open_source
 from trex.checkpoint.target import SHARD, documents, in_memory, shards
-from trex.checkpoint.tensors import DTYPES, finite, write
+from trex.checkpoint.tensors import DTYPES, FLOATS, NAMES, finite, write
 from trex.files import folder_atomic
 from trex.model.transformer import Transformer
+
+DOCUMENT = re.compile(r"[A-Za-z0-9_-]+\.json")
 
 
 def save_hf(
@@ -37,6 +41,11 @@ def save_hf(
     folder = Path(folder)
     if folder.exists() and not replace:
         raise CheckpointError(f"{folder} exists; it is replaced only on request (replace=True)")
+    extra = dict(extra or {})
+    bad = [name for name in extra if not DOCUMENT.fullmatch(name) or name in (CONFIG, INDEX, MANIFEST)]
+    refuse(
+        [f"{name!r} names no document beside the weights" for name in bad], "letters, digits, '_', '-', then '.json'"
+    )
     state, experts = model.state_dict(), model.config.num_experts
     bad = [name for name, tensor in state.items() if tensor.is_floating_point() and not finite(tensor.detach().cpu())]
     refuse([f"{name} is not finite" for name in bad], "nothing was written")
@@ -46,7 +55,7 @@ def save_hf(
         at = place(official, want.shape, STATE, experts)
         tensors[official] = state[at.name][at.slice] if at.slices > 1 else state[at.name]
     files = shards(in_memory(tensors, wanted, names, experts), shard_bytes)
-    contents = {**documents(model.config, files), **(extra or {})}
+    contents = {**documents(model.config, files), **extra}
     with folder_atomic(folder, replace) as temporary:
         for name, content in contents.items():
             (temporary / name).write_bytes(to_json(content))
@@ -63,8 +72,9 @@ def load_hf(folder: str | PathLike[str], dtype: torch.dtype | None = None, *, ve
     MTP weights the model has no MTP block. verify: compare with the folder's manifest, if it has one, while reading.
     Raises CheckpointError that lists every tensor that is missing, extra, misshapen, truncated, altered or not finite.
     """
-    if dtype is not None and not dtype.is_floating_point:
-        raise CheckpointError(f"dtype = {dtype}; accepted: floating dtypes")
+    if dtype is not None and NAMES.get(dtype) not in FLOATS:
+        accepted = ", ".join(str(DTYPES[name]) for name in FLOATS)
+        raise CheckpointError(f"dtype = {dtype!r}; accepted: None, {accepted}")
     folder = Path(folder)
     digests = _digests(folder) if verify else {}
     source = open_source(folder)
@@ -78,6 +88,8 @@ def load_hf(folder: str | PathLike[str], dtype: torch.dtype | None = None, *, ve
             at = place(unit.name, unit.expected.shape, STATE, source.config.num_experts)
             if at.name not in state:
                 state[at.name] = torch.empty(at.shape, dtype=_dtype(unit, dtype))
+            elif state[at.name].dtype != _dtype(unit, dtype):
+                problems.append(f"{unit.name} is {unit.dtype}, unlike the other experts; give a dtype")
             whole = state[at.name][at.slice] if at.slices > 1 else state[at.name]
             flat, filled = whole.view(-1), 0
             for numbers in unit.numbers(whole.dtype, digest.update):

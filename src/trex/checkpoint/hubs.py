@@ -115,9 +115,7 @@ class ModelScope:
         try:
             from modelscope_hub import HubApi, HubConfig
         except ImportError:
-            raise CheckpointError(
-                "ModelScope's client is missing; pip install 'trex-reproduction[modelscope]'"
-            ) from None
+            raise CheckpointError("ModelScope's client is missing; pip install -e '.[modelscope]'") from None
         self.repo, self.revision, self.config = repo, revision, HubConfig(endpoint=endpoint)
         self.api = HubApi(self.config)
 

@@ -201,8 +201,8 @@ def _counted(
 
 
 def _missing(wanted: Mapping[str, Expected], weights: Mapping[str, Entry], shards: Shards) -> list[str]:
-    """Names that are nowhere; those of files that cannot be read are told with the file."""
-    unread = shards.unread
+    """Names that are nowhere, or in a file that is; those of damaged files are told with the file."""
+    unread = {name for name in shards.unread if shards.indexed[name] not in shards.absent}
     names = [name for name in wanted if name not in weights and name not in unread]
     mtp = [name for name in wanted if name.startswith(MTP)]
     if mtp and not any(name in weights or name in unread for name in mtp):
@@ -231,7 +231,7 @@ def report(found: Inspection) -> str:
         ]
     lines += ["", f"{'stored as':<20}{'tensors':>10}{'parameters':>22}{'bytes':>22}"]
     lines += [f"{kind:<20}{s.tensors:>10,}{s.parameters:>22,}{s.bytes:>22,}" for kind, s in found.stored.items()]
-    if counts:
+    if counts and found.stored:
         rows = [(part, found.parts.get(part, 0), counts.parts.get(part, 0)) for part in PARTS]
         rows += [("MTP blocks", found.mtp, counts.mtp)]
         lines += ["", f"{'part':<20}{'found':>22}{'of the model':>22}"]
@@ -246,7 +246,7 @@ def report(found: Inspection) -> str:
         if names:
             lines += ["", f"{title} ({len(names):,})", *(f"  {name}" for name in names[:SHOWN])]
             lines += [f"  and {len(names) - SHOWN:,} more"] if len(names) > SHOWN else []
-    return "\n".join([*lines, "", f"{len(found.problems):,} problems" if found.problems else "no problems"])
+    return "\n".join([*lines, "", _count(len(found.problems))])
 
 
 def _groups(found: Inspection) -> list[tuple[str, tuple[str, ...]]]:
@@ -258,6 +258,10 @@ def _groups(found: Inspection) -> list[tuple[str, tuple[str, ...]]]:
         ("tensors of no such model", found.extra),
         ("misshapen tensors", found.misshapen),
     ]
+
+
+def _count(problems: int) -> str:
+    return {0: "no problems", 1: "1 problem"}.get(problems, f"{problems:,} problems")
 
 
 def _size(count: int) -> str:

@@ -44,10 +44,12 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
         raise CheckpointError(f"{path} is damaged, or no manifest of format {FORMAT!r}")
     if path.read_bytes() != to_json({**body, "sha256": digest}):  # if only its last newline is gone
         raise CheckpointError(f"{path} was altered")
-    files: dict[str, Any] = body["files"]
+    files: Any = body.get("files")
+    if not isinstance(files, dict) or not all(map(_is_record, files.values())):
+        raise CheckpointError(f"{path} is no manifest: it does not record a size and hashes of each file")
     outside = [name for name in files if name.startswith("/") or ".." in name.split("/")]
     refuse([f"{name!r} is outside of the folder" for name in outside], path)
-    return files
+    return dict(files)
 
 
 def problems(folder: Path, done: Callable[[int], object] = lambda size: None) -> Iterator[str]:
@@ -59,15 +61,21 @@ def problems(folder: Path, done: Callable[[int], object] = lambda size: None) ->
     if files is None:
         raise CheckpointError(f"{folder} has no {MANIFEST}: there are no hashes to compare with")
     for name, expected in files.items():
-        path = folder / name
-        if not path.is_file():
-            yield f"{name} is missing{_tensors_of(expected)}"
-        elif "tensors" in expected:
-            yield from _differing(path, name, expected, done)
-        else:
-            if fingerprint(path) != expected:
-                yield f"{name} was altered"
-            done(path.stat().st_size)
+        yield from file_problems(folder / name, name, expected, done)
+
+
+def file_problems(
+    path: Path, name: str, expected: Mapping[str, Any], done: Callable[[int], object] = lambda size: None
+) -> Iterator[str]:
+    """What of a file differs from what the manifest records of it, a line each."""
+    if not path.is_file():
+        yield f"{name} is missing{_tensors_of(expected)}"
+    elif "tensors" in expected:
+        yield from _differing(path, name, expected, done)
+    else:
+        if fingerprint(path) != expected:
+            yield f"{name} was altered"
+        done(path.stat().st_size)
 
 
 def header_problems(path: Path, name: str, expected: Mapping[str, Any]) -> list[str]:
@@ -134,6 +142,18 @@ def _differing(path: Path, name: str, expected: Mapping[str, Any], done: Callabl
 def _tensors_of(expected: Mapping[str, Any]) -> str:
     names = ", ".join(expected.get("tensors", ()))
     return f"; it holds {names}" if names else ""
+
+
+def _is_record(value: Any) -> bool:
+    """Whether it is what `write_manifest` records of a file."""
+    if not isinstance(value, dict) or not isinstance(value.get("bytes"), int):
+        return False
+    if "tensors" not in value:
+        return isinstance(value.get("sha256"), str)
+    tensors = value["tensors"]
+    return isinstance(value.get("header"), str) and isinstance(tensors, dict) and all(
+        isinstance(said, list) and len(said) == 3 and isinstance(said[1], list) for said in tensors.values()
+    )  # fmt: skip
 
 
 def _own_digest(body: Mapping[str, Any]) -> str:

@@ -25,6 +25,10 @@ NAN_SCALE = 255
 STEP = 128  # rows that are worked on at once: whole blocks of either format
 
 
+class NotFinite(CheckpointError):
+    """Numbers that neither format has a code for."""
+
+
 @dataclass(frozen=True)
 class Format:
     """One block format."""
@@ -122,7 +126,7 @@ def scales(form: Format, matrix: Tensor) -> Tensor:
     padded[:rows, :columns] = matrix.abs()
     largest = padded.view(down, form.rows, across, form.columns).amax(dim=(1, 3))
     if not torch.isfinite(largest).all():
-        raise CheckpointError(f"{form.name} has no code for numbers that are not finite")
+        raise NotFinite(f"{form.name} has no code for numbers that are not finite")
     mantissa, exponent = torch.frexp(largest)
     power = exponent - form.exponent + (mantissa > form.mantissa)
     power = torch.where(largest > 0, power, 0)
@@ -143,6 +147,15 @@ def codes(form: Format, numbers: Tensor, scale: Tensor) -> Tensor:
         code += (size >= middle) if number % 2 else (size > middle)  # halfway: to the even code
     code |= torch.signbit(scaled).to(torch.uint8) << 3
     return (code[:, 0::2] | code[:, 1::2] << 4).view(torch.int8)
+
+
+def to_odd(numbers: Tensor) -> Tensor:
+    """float64 to float32, cut off, with the last bit set where something was: what is then rounded to fewer bits is
+    rounded once. Source: Boldo and Melquiond, "When double rounding is odd" (IMACS 2005)."""
+    near = numbers.to(torch.float32)
+    inexact = (near.double() != numbers) & ~numbers.isnan()
+    bits = near.view(torch.int32) - (near.abs().double() > numbers.abs()).to(torch.int32)  # toward zero
+    return (bits | inexact.to(torch.int32)).view(torch.float32)
 
 
 def _from_e4m3(codes: Tensor) -> Tensor:

@@ -48,7 +48,7 @@ def read_shards(folder: Path) -> Shards:
     for path in sorted(folder.iterdir()):
         if path.suffix in PICKLED:
             found.pickled.append(path.name)
-        elif path.suffix == SUFFIX and not path.name.startswith("."):
+        elif path.suffix == SUFFIX and not path.name.startswith(".") and path.is_file():
             _read(path, found)
     has_index = (folder / INDEX).is_file()
     if has_index:

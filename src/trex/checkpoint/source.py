@@ -12,11 +12,14 @@ from torch import Tensor
 from trex.checkpoint.errors import CheckpointError, refuse
 from trex.checkpoint.manifest import SUFFIX, read_json
 from trex.checkpoint.names import names_of, place, spellings
-from trex.checkpoint.quantized import NAN_SCALE, STEP, Format, block, recognise, row_scales
+from trex.checkpoint.quantized import NAN_SCALE, STEP, Format, block, recognise, row_scales, to_odd
 from trex.checkpoint.released import Expected, expected, scale_name
 from trex.checkpoint.shards import CONFIG, read_shards
 from trex.checkpoint.tensors import DTYPES, Entry, read, read_tensor
 from trex.model.config import ConfigError, ModelConfig
+
+TRAINING = "trex_metadata.json"  # what trex.checkpoint.storage writes
+MOST_EXPERTS = 1_000_000  # of all layers together; the Pro model has 23,808
 
 
 @dataclass(frozen=True)
@@ -49,10 +52,13 @@ class Unit:
         """Its bytes, in pieces."""
         return read(self.stored.path, self.stored.entry, self.start, self.stop)
 
-    def numbers(self, dtype: torch.dtype, seen: Callable[[Any], object] = lambda piece: None) -> Iterator[Tensor]:
+    def numbers(
+        self, dtype: torch.dtype, seen: Callable[[Any], object] = lambda piece: None, odd: bool = False
+    ) -> Iterator[Tensor]:
         """Its values in order, STEP rows or fewer at a time, dequantised if need be, in `dtype`.
 
-        seen: is given every piece of its bytes as stored, as a hash would be.
+        seen: is given every piece of its bytes as stored, as a hash would be. odd: float32 that is to be rounded again;
+        see `quantized.to_odd`.
         """
         entry, path = self.stored.entry, self.stored.path
         shape = self.expected.shape
@@ -64,7 +70,10 @@ class Unit:
             seen(piece.numpy().data)
             count = len(piece) // max(1, width)
             if self.format is None or scale is None:
-                yield piece.view(DTYPES[entry.dtype]).view(count, columns).to(dtype)
+                values = piece.view(DTYPES[entry.dtype]).view(count, columns)
+                if values.dtype == torch.float64 and (odd or dtype.itemsize == 2):
+                    values = to_odd(values)
+                yield values.to(dtype)
             else:
                 factors = row_scales(self.format, scale, row, count)
                 yield block(self.format, piece.view(count, width), factors, dtype)
@@ -97,7 +106,12 @@ def open_source(folder: Path, name: str | None = None) -> Source:
     name: of the model; by default what config.json says of it, else the folder's. Only headers are read.
     Raises CheckpointError with every tensor that is missing, extra, misshapen or truncated, and for pickled weights.
     """
+    if not folder.is_dir():
+        raise CheckpointError(f"no folder at {folder}")
     config = read_config(folder, name)
+    matrices = (config.num_layers + config.mtp_layers) * config.num_experts
+    if matrices > MOST_EXPERTS:
+        raise CheckpointError(f"{folder / CONFIG} tells of {matrices:,} experts; accepted: up to {MOST_EXPERTS:,}")
     files, tensors = _tensors(folder)
     names = names_of(tensors)
     wanted = expected(config)
@@ -127,6 +141,10 @@ def open_source(folder: Path, name: str | None = None) -> Source:
 
 def read_config(folder: Path, name: str | None = None) -> ModelConfig:
     """The model of a folder's config.json. Raises CheckpointError."""
+    if (folder / TRAINING).is_file():
+        raise CheckpointError(
+            f"{folder} is a training checkpoint; export it: trex.checkpoint.training.load_model, then save_hf"
+        )
     body = read_json(folder / CONFIG)
     said = body.get("model_name") if isinstance(body, dict) else None
     known = name or (said if isinstance(said, str) and said else folder.name)

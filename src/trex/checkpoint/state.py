@@ -75,16 +75,24 @@ def optimizer_tensors(optimizer: Optimizer, model: nn.Module) -> tuple[dict[str,
         | {"params": [names[parameter] for parameter in group["params"]]}
         for group in optimizer.param_groups
     ]
-    return tensors, {"groups": groups, "values": values}
+    return tensors, {"class": _class(optimizer), "groups": groups, "values": values}
 
 
 def optimizer_targets(optimizer: Optimizer, model: nn.Module, known: Known, document: Any) -> dict[str, Tensor]:
-    """Empty tensors for the optimizer's. Raises CheckpointError where it has other groups than the checkpoint's."""
+    """Empty tensors for the optimizer's. Raises CheckpointError where its class or its groups are not the checkpoint's.
+
+    Of a group parameters and names of settings must agree; the settings themselves come from the checkpoint.
+    """
     if document is None:
         raise CheckpointError("there is no optimizer in it")
+    if document.get("class") != _class(optimizer):
+        raise CheckpointError(f"its optimizer is {document.get('class')}, not {_class(optimizer)}")
     own = optimizer_tensors(optimizer, model)[1]["groups"]
     if [group["params"] for group in own] != [group["params"] for group in document["groups"]]:
         raise CheckpointError("its optimizer has other groups of parameters")
+    for number, (here, there) in enumerate(zip(own, document["groups"], strict=True)):
+        differing = sorted(here.keys() ^ there.keys())
+        refuse(differing, f"its optimizer and this one do not both have these settings of group {number}")
     parameters = _parameters(model)
     # kernels that never leave the accelerator keep their step count there
     resident = {p for g in optimizer.param_groups for p in g["params"] if g.get("capturable") or g.get("fused")}
@@ -118,6 +126,10 @@ def restore_optimizer(optimizer: Optimizer, model: nn.Module, tensors: Mapping[s
                 group[name].fill_(value)
             elif name != "params":
                 group[name] = tuple(value) if isinstance(value, list) else value
+
+
+def _class(optimizer: Optimizer) -> str:
+    return f"{type(optimizer).__module__}.{type(optimizer).__qualname__}"
 
 
 def _named(model: nn.Module) -> dict[str, Any]:

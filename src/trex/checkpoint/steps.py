@@ -2,12 +2,17 @@
 
 Every change is a rename, so a process may be killed at any moment. What it can leave, and what becomes of that:
 `.step-….partial` (unfinished) and `.step-….removed` (on its way out) are removed by the next save; `step-….old` is the
-checkpoint that was about to be replaced: it counts as one until its successor is there.
+checkpoint that was about to be replaced: it counts as one until its successor is there. One process at a time changes
+a run's folder: it holds a lock on `.lock`. Of a checkpoint that is a symbolic link only the link is moved or removed.
 """
 
+import errno
+import fcntl
 import os
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from trex.checkpoint.errors import CheckpointError
@@ -16,6 +21,8 @@ from trex.files import sync
 STEP = re.compile(r"step-(\d+)")
 ASIDE = re.compile(r"(step-\d+)\.old")
 LEFTOVER = re.compile(r"\.step-\d+(?:\.old)?\.(?:partial|removed)")
+LOCK = ".lock"
+NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)  # of a file system that has none
 
 
 def step_folder(parent: Path, step: int) -> Path:
@@ -33,19 +40,37 @@ def newest_first(parent: Path) -> list[Path]:
     return [path for *_, path in sorted(found, reverse=True)]
 
 
+def identity(folder: Path) -> tuple[int, int] | None:
+    """What tells a folder from one that takes its name later; None where there is none."""
+    try:
+        found = folder.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
 def refuse_name(folder: Path) -> None:
     """Raise CheckpointError for a name that is no step's."""
     if not STEP.fullmatch(folder.name):
         raise CheckpointError(f"{folder.name!r} names no training checkpoint; accepted: step-<number>")
 
 
-def begin(folder: Path) -> Path:
-    """An empty folder beside `folder` to fill; removes what interrupted saves left."""
+@contextmanager
+def saving(folder: Path) -> Iterator[Path]:
+    """An empty folder beside `folder` to fill and `put`, which goes if the block raises; no other process saves then.
+
+    What interrupted saves left is removed. Raises CheckpointError where another process is saving.
+    """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    tidy(folder.parent)
-    temporary = unfinished(folder)
-    temporary.mkdir()
-    return temporary
+    with _locked(folder.parent):
+        _tidy(folder.parent)
+        temporary = unfinished(folder)
+        try:
+            temporary.mkdir()
+            yield temporary
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
 
 
 def unfinished(folder: Path) -> Path:
@@ -54,41 +79,71 @@ def unfinished(folder: Path) -> Path:
 
 
 def put(folder: Path, keep: int | None) -> None:
-    """Give what `begin` made, filled and each file of it on the disk, its name; then all but the last `keep` go."""
+    """Within `saving`: give the folder, each file of it on the disk, its name; then all but the last `keep` go."""
     aside = folder.with_name(f"{folder.name}.old")
     sync(unfinished(folder))
-    if folder.exists():
+    if folder.is_dir():
         os.rename(folder, aside)
+    elif os.path.lexists(folder):  # a file or a link to nothing
+        os.unlink(folder)
     try:
         os.rename(unfinished(folder), folder)
     except BaseException:
-        if aside.exists():
+        if aside.is_dir():
             os.rename(aside, folder)
         raise
     sync(folder.parent)
-    tidy(folder.parent)
-    if keep is not None:
-        remove_old(folder.parent, keep, spare=folder)
-
-
-def remove_old(parent: Path, keep: int, spare: Path | None = None) -> None:
-    """Remove all checkpoints but those of the `keep` highest steps and `spare`."""
-    tidy(parent)
-    for path in newest_first(parent)[keep:]:
-        if path != spare:
+    _tidy(folder.parent)
+    for path in newest_first(folder.parent)[keep:] if keep is not None else ():
+        if path != folder:
             _remove(path)
 
 
-def tidy(parent: Path) -> None:
+def remove_all(parent: Path) -> None:
+    """Remove all checkpoints and leftovers. Raises CheckpointError where another process is saving."""
+    if parent.is_dir():
+        with _locked(parent):
+            _tidy(parent)
+            for path in newest_first(parent):
+                _remove(path)
+
+
+@contextmanager
+def _locked(parent: Path) -> Iterator[None]:
+    """The lock of a run's folder, which goes with the process that holds it. Raises CheckpointError where one does."""
+    path = parent / LOCK
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                os.close(handle)
+                if isinstance(error, BlockingIOError):
+                    raise CheckpointError(f"another process is saving a checkpoint in {parent}") from None
+                raise
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(handle), os.stat(path)):
+                break
+        os.close(handle)  # of a file that its last holder has just removed
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            os.unlink(path)
+        os.close(handle)
+
+
+def _tidy(parent: Path) -> None:
     """Remove what interrupted saves left, and give a checkpoint that was never replaced its name back."""
-    for path in sorted(parent.iterdir()) if parent.is_dir() else ():
+    for path in sorted(parent.iterdir()):
         if LEFTOVER.fullmatch(path.name):
-            shutil.rmtree(path)
+            _delete(path)
         elif match := ASIDE.fullmatch(path.name):
             successor = path.with_name(match[1])
-            if successor.exists():
+            if successor.is_dir() or (path.is_file() and not path.is_symlink()):
                 _remove(path)
-            else:
+            elif not os.path.lexists(successor):
                 os.rename(path, successor)
 
 
@@ -96,4 +151,11 @@ def _remove(path: Path) -> None:
     """Out of sight first, so that no half-removed folder passes for a checkpoint."""
     hidden = path.with_name(f".{path.name}.removed")
     os.rename(path, hidden)
-    shutil.rmtree(hidden)
+    _delete(hidden)
+
+
+def _delete(path: Path) -> None:
+    if path.is_symlink() or not path.is_dir():
+        os.unlink(path)
+    else:
+        shutil.rmtree(path)

@@ -1,6 +1,6 @@
 """Which tensors a folder of weights will hold, in which files: names, dtypes and shards, settled before any is read."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, get_args
@@ -69,7 +69,8 @@ def converted(units: Mapping[str, Unit], names: str, precision: str, experts: in
             problems.append(f"{name} would be {said}")
             continue
         result += _new(name, shapes[name], group, wanted.pop())
-    refuse(problems, f"names = {names!r} with precision = {precision!r} cannot hold these")
+    why = "FP8 and FP4 are written under official names only" if names != OFFICIAL else "experts are stored differently"
+    refuse(problems, f"names = {names!r} with precision = {precision!r}: {why}")
     return result
 
 
@@ -172,21 +173,14 @@ def _raw_scales(unit: Unit, form: Format) -> Iterator[Tensor]:
 
 
 def _scales(unit: Unit, form: Format) -> Iterator[Tensor]:
-    for rows in unit.numbers(torch.float32):
-        yield _named(unit.name, scales, form, rows)
+    for rows in unit.numbers(torch.float32, odd=True):
+        yield scales(form, rows)
 
 
 def _codes(unit: Unit, form: Format) -> Iterator[Tensor]:
-    for rows in unit.numbers(torch.float32):
-        factors = _named(unit.name, scales, form, rows).view(torch.uint8)
+    for rows in unit.numbers(torch.float32, odd=True):
+        factors = scales(form, rows).view(torch.uint8)
         yield codes(form, rows, row_scales(form, factors, 0, len(rows)))
-
-
-def _named(name: str, work: Callable[[Format, Tensor], Tensor], form: Format, rows: Tensor) -> Tensor:
-    try:
-        return work(form, rows)
-    except CheckpointError as error:
-        raise CheckpointError(f"{name}: {error}") from None
 
 
 def _plain(parts: list[Tensor]) -> Iterator[Tensor]:

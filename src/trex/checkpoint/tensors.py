@@ -22,6 +22,7 @@ from trex.checkpoint.errors import CheckpointError
 
 PIECE = 1 << 24  # bytes that are read at once
 CACHED = 1 << 26  # bytes of a file being written that the kernel may hold
+MOST_DIMENSIONS = 16
 LONGEST_HEADER = 100_000_000  # bytes; the library's own limit
 DTYPES = {
     "BOOL": torch.bool, "U8": torch.uint8, "I8": torch.int8, "I16": torch.int16, "I32": torch.int32,
@@ -160,6 +161,9 @@ def write(path: Path, tensors: Iterable[New], metadata: Mapping[str, str] | None
             os.fsync(stream.fileno())
             _forget(stream)
         os.replace(temporary, path)
+    except OSError as error:  # such as a full disk
+        temporary.unlink(missing_ok=True)
+        raise CheckpointError(f"{path} was not written: {error.strerror or error}") from error
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
@@ -241,10 +245,11 @@ def _parsed(raw: bytes, path: Path) -> dict[str, Any]:
         names = [name for name, _ in pairs]
         if len(set(names)) != len(names):
             raise ValueError("a name is there twice")
+        "".join(names).encode()  # a lone surrogate is no text
         return dict(pairs)
 
     try:
-        body = json.loads(raw, object_pairs_hook=once)
+        body = json.loads(raw.decode("utf-8"), object_pairs_hook=once)
         if not isinstance(body, dict):
             raise ValueError("it is no object")
     except (ValueError, RecursionError) as error:
@@ -292,8 +297,8 @@ def _entry(said: Any, base: int) -> Entry | str:
 
 
 def _counts(value: Any) -> tuple[int, ...] | None:
-    """A list of integers from 0; None for anything else."""
-    if not isinstance(value, list):
+    """A list of integers from 0, none of them absurd; None for anything else."""
+    if not isinstance(value, list) or len(value) > MOST_DIMENSIONS:
         return None
-    known = all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in value)
+    known = all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 2**63 for n in value)
     return tuple(value) if known else None

@@ -4,13 +4,14 @@ torch.distributed.checkpoint plans who writes and reads which piece, so a checkp
 ranks and with other placements than it was saved with.
 """
 
-import shutil
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -30,7 +31,7 @@ from trex.checkpoint.state import (
     optimizer_tensors,
     restore_optimizer,
 )
-from trex.checkpoint.steps import begin, newest_first, put, refuse_name, unfinished
+from trex.checkpoint.steps import identity, newest_first, put, refuse_name, saving, unfinished
 from trex.checkpoint.storage import METADATA, Reader, Writer
 from trex.checkpoint.together import Together
 from trex.files import write_atomic
@@ -40,6 +41,8 @@ from trex.results import NAME
 
 OPTIMIZER = "optimizer"  # its document
 RESERVED = (Path(MANIFEST).stem, Path(METADATA).stem, OPTIMIZER)
+TRIES = 10  # of a reader, while others put checkpoints in place
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -57,41 +60,43 @@ class TrainingState:
 
 
 def save(
-    folder: Path, state: TrainingState, *, keep: int | None = None, process_group: dist.ProcessGroup | None = None
-) -> Path:
+    folder: str | PathLike[str], state: TrainingState, *, keep: int | None = None,
+    process_group: dist.ProcessGroup | None = None,
+) -> Path:  # fmt: skip
     """Write `folder`, named `step-<number>`, whole or not at all, with all ranks of the group; returns `folder`.
 
     The ranks must see one file system. An existing folder is replaced. keep: how many checkpoints stay in the folder's
     parent, those of the highest steps; None: all.
     Raises one CheckpointError on all ranks when any of them fails, and for weights that are not finite, values that
-    JSON or safetensors cannot hold, and bad names; what was there before stays as it was.
+    JSON or safetensors cannot hold, bad names, and while another process saves in the same parent; what was there
+    before stays as it was.
     """
-    ranks = Together(process_group)
+    ranks, folder = Together(process_group), Path(folder)
     what = f"{folder} was not written"
     refuse_name(folder)
     if keep is not None and keep < 1:
         raise CheckpointError(f"keep = {keep}; accepted: from 1")
     tensors, documents = ranks.call(lambda: _contents(state, ranks.rank), what)
-    try:
-        ranks.of_first(lambda: _begin(folder, documents), what)
+    with ExitStack() as until_put:
+        ranks.of_first(lambda: _begin(folder, documents, until_put), what)
         writer, planner = Writer(unfinished(folder)), dcp.DefaultSavePlanner(flatten_state_dict=False)
         ranks.checkpoint(dcp.save, tensors, what, storage_writer=writer, planner=planner)
         ranks.of_first(lambda: put(folder, keep), f"{folder} was not put in place")
-    except BaseException:
-        if ranks.rank == 0:
-            shutil.rmtree(unfinished(folder), ignore_errors=True)
-        raise
     return folder
 
 
-def load(folder: Path, state: TrainingState, *, process_group: dist.ProcessGroup | None = None) -> dict[str, Any]:
+def load(
+    folder: str | PathLike[str], state: TrainingState, *, process_group: dist.ProcessGroup | None = None
+) -> dict[str, Any]:
     """Put what `folder` holds into the state's model, optimizer and generators; returns its documents.
 
     The number of ranks and the placements need not be those of the save. A generator that the checkpoint does not have
     for this rank is left alone. Raises one CheckpointError on all ranks, which names every tensor that is damaged,
-    missing, extra or misshapen; the state is then as it was.
+    missing, extra or misshapen, for an optimizer of another class or with other groups, and for a generator that does
+    not take its state; the state is then as it was.
     """
-    ranks, reader = Together(process_group), Reader(folder)
+    ranks, folder = Together(process_group), Path(folder)
+    reader = Reader(folder)
 
     def prepare() -> tuple[dict[str, Tensor], dict[str, Any]]:
         known = reader.tensors()
@@ -104,43 +109,55 @@ def load(folder: Path, state: TrainingState, *, process_group: dist.ProcessGroup
                 targets[key] = torch.empty(known[key].size, dtype=torch.uint8)
         return targets, documents
 
-    targets, documents = ranks.call(prepare, str(folder))
-    planner = dcp.DefaultLoadPlanner(flatten_state_dict=False)
-    ranks.checkpoint(dcp.load, targets, storage_reader=reader, planner=planner)
+    def read() -> tuple[dict[str, Tensor], dict[str, Any]]:
+        targets, documents = ranks.call(prepare, str(folder))
+        planner = dcp.DefaultLoadPlanner(flatten_state_dict=False)
+        ranks.checkpoint(dcp.load, targets, storage_reader=reader, planner=planner)
+        return targets, documents
+
+    targets, documents = _of_one(folder, ranks, read)
+    states = {n: targets[key] for n in state.generators if (key := _generator(ranks.rank, n)) in targets}
+    ranks.call(lambda: _try_states(state.generators, states), str(folder))
     set_model_state_dict(state.model, {name.removeprefix(MODEL): targets[name] for name in model_names(targets)})
     saved = documents.pop(OPTIMIZER, None)
     if state.optimizer is not None:
         restore_optimizer(state.optimizer, state.model, targets, saved)
-    for name, generator in state.generators.items():
-        if (key := _generator(ranks.rank, name)) in targets:
-            generator.set_state(targets[key])
+    for name, value in states.items():
+        state.generators[name].set_state(value)
     return documents
 
 
-def newest(parent: Path, *, process_group: dist.ProcessGroup | None = None) -> Path | None:
+def newest(parent: str | PathLike[str], *, process_group: dist.ProcessGroup | None = None) -> Path | None:
     """The last whole checkpoint of a run, or None; a warning names each damaged one that is passed over.
 
-    All bytes are read, the files shared out among the ranks.
+    All bytes are read, the files shared out among the ranks. Another process may save meanwhile.
     """
-    ranks = Together(process_group)
+    ranks, parent = Together(process_group), Path(parent)
 
-    def check(path: Path) -> None:
-        refuse(Reader(path).problems(ranks.rank, ranks.world), f"{path} is damaged")
+    def listing() -> list[tuple[Path, Any]]:
+        return [(path, identity(path)) for path in newest_first(parent)]
 
-    for path in ranks.of_first(lambda: newest_first(parent), str(parent)):
-        try:
-            ranks.call(partial(check, path))
-            return path
-        except CheckpointError as error:
-            warnings.warn(f"checkpoint refused, the one before is tried: {error}", stacklevel=2)
-    return None
+    for _ in range(TRIES):
+        listed = ranks.of_first(listing, str(parent))
+        path, refused = _first_whole(ranks, [path for path, _ in listed])
+        # what was refused may have been replaced or removed
+        if (path is not None and not refused) or ranks.of_first(listing, str(parent)) == listed:
+            break
+    for error in refused:
+        warnings.warn(f"checkpoint refused, the one before is tried: {error}", stacklevel=2)
+    return path
 
 
-def read_documents(folder: Path) -> dict[str, Any]:
+def read_documents(folder: str | PathLike[str]) -> dict[str, Any]:
     """The JSON documents of a checkpoint, without its tensors. Raises CheckpointError."""
-    reader = Reader(folder)
-    reader.read_metadata()
-    documents = reader.documents()
+    reader = Reader(Path(folder))
+
+    def read() -> dict[str, Any]:
+        reader.read_metadata()
+        return reader.documents()
+
+    alone = Together(alone=True)
+    documents = _of_one(reader.folder, alone, lambda: alone.call(read))
     documents.pop(OPTIMIZER, None)
     return documents
 
@@ -156,12 +173,13 @@ def model_config(documents: Mapping[str, Any]) -> ModelConfig:
         raise CheckpointError(f"the config describes no model: {error}") from None
 
 
-def load_model(folder: Path) -> Transformer:
+def load_model(folder: str | PathLike[str]) -> Transformer:
     """The model of a checkpoint that has its config, on the CPU, in the dtypes it was saved in; by this process alone.
 
     Raises CheckpointError as `load` does.
     """
-    alone, reader = Together(alone=True), Reader(folder)
+    alone, folder = Together(alone=True), Path(folder)
+    reader = Reader(folder)
 
     def prepare() -> tuple[Transformer, dict[str, Tensor]]:
         known = reader.tensors()
@@ -169,9 +187,13 @@ def load_model(folder: Path) -> Transformer:
         compare({f"{MODEL}{name}": (value.shape, None) for name, value in model.state_dict().items()}, known)
         return model, {n: torch.empty(known[n].size, dtype=known[n].properties.dtype) for n in model_names(known)}
 
-    model, weights = alone.call(prepare, str(folder))
-    planner = dcp.DefaultLoadPlanner(flatten_state_dict=False)
-    alone.checkpoint(dcp.load, weights, storage_reader=reader, planner=planner)
+    def read() -> tuple[Transformer, dict[str, Tensor]]:
+        model, weights = alone.call(prepare, str(folder))
+        planner = dcp.DefaultLoadPlanner(flatten_state_dict=False)
+        alone.checkpoint(dcp.load, weights, storage_reader=reader, planner=planner)
+        return model, weights
+
+    model, weights = _of_one(folder, alone, read)
     model.load_state_dict({name.removeprefix(MODEL): value for name, value in weights.items()}, assign=True)
     return model
 
@@ -196,10 +218,51 @@ def _json(name: str, content: Any) -> bytes:
         raise CheckpointError(f"{name}: {error}") from None
 
 
-def _begin(folder: Path, documents: Mapping[str, bytes]) -> None:
-    temporary = begin(folder)
+def _begin(folder: Path, documents: Mapping[str, bytes], until_put: ExitStack) -> None:
+    temporary = until_put.enter_context(saving(folder))
     for name, content in documents.items():
         write_atomic(temporary / f"{name}.json", content)
+
+
+def _of_one(folder: Path, ranks: Together, read: Callable[[], T]) -> T:
+    """What `read` gives or raises, once more where another checkpoint took the folder's name or it went meanwhile."""
+    for _ in range(TRIES):
+        failure, before = None, ranks.of_first(partial(identity, folder))
+        try:
+            result = read()
+        except CheckpointError as error:
+            failure = error
+        if ranks.of_first(partial(identity, folder)) == before:
+            break
+        failure = failure or CheckpointError(f"{folder} was replaced while it was read")
+    if failure is not None:
+        raise failure
+    return result
+
+
+def _first_whole(ranks: Together, paths: list[Path]) -> tuple[Path | None, list[CheckpointError]]:
+    """The first checkpoint without damage, and why those before it are refused."""
+
+    def check(path: Path) -> None:
+        refuse(Reader(path).problems(ranks.rank, ranks.world), f"{path} is damaged")
+
+    refused = []
+    for path in paths:
+        try:
+            ranks.call(partial(check, path))
+            return path, refused
+        except CheckpointError as error:
+            refused.append(error)
+    return None, refused
+
+
+def _try_states(generators: Mapping[str, torch.Generator], states: Mapping[str, Tensor]) -> None:
+    """Raise CheckpointError for states that the generators would not take; they are left alone."""
+    for name, state in states.items():
+        try:
+            torch.Generator(generators[name].device).set_state(state)
+        except (RuntimeError, TypeError) as error:
+            raise CheckpointError(f"generator {name} does not take its state: {error}") from None
 
 
 def _generator(rank: int, name: str) -> str:

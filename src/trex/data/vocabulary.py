@@ -97,14 +97,16 @@ def without_special(body: Mapping[str, Any]) -> tuple[Engine, dict[str, int]]:
 
     Raises DataError for the content of a file that is not byte-level BPE.
     """
+    parts = [body.get(name) for name in ("model", "decoder")]
+    kinds = tuple(part.get("type") if isinstance(part, Mapping) else None for part in parts)
+    if kinds != ("BPE", "ByteLevel"):
+        raise DataError(f"tokenizer.json with model and decoder of types {kinds}; accepted: ('BPE', 'ByteLevel')")
     try:
-        kinds = body["model"]["type"], body["decoder"]["type"]
         special = {str(token["content"]): int(token["id"]) for token in body["added_tokens"]}
         engine = Engine.from_str(json.dumps({**body, "added_tokens": []}))
     except Exception as error:  # the library raises bare Exceptions
-        raise DataError(f"not a tokenizer.json: {error!r}") from None
-    if kinds != ("BPE", "ByteLevel"):
-        raise DataError(f"tokenizer.json with model and decoder {kinds}; accepted: ('BPE', 'ByteLevel')")
+        reason = f"no {error}" if isinstance(error, KeyError) else error
+        raise DataError(f"a tokenizer.json that Hugging Face's tokenizers cannot read: {reason}") from None
     return engine, special
 
 

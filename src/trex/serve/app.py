@@ -48,7 +48,10 @@ def create_app(
     if tokenizer.vocab_size > vocab_size:
         raise ServeError(f"a tokenizer of {tokenizer.vocab_size} ids; accepted: up to {vocab_size}, the model's")
     served = Served(name, tokenizer, vocab_size, max_tokens_limit, texts)
-    started = int(time.time())
+    card = {
+        "id": name, "object": "model", "created": int(time.time()), "owned_by": "trex",
+        "max_model_len": max_tokens_limit,
+    }  # fmt: skip
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -87,14 +90,12 @@ def create_app(
 
     @app.get("/v1/models")
     async def models() -> dict[str, Any]:
-        card = {
-            "id": name,
-            "object": "model",
-            "created": started,
-            "owned_by": "trex",
-            "max_model_len": max_tokens_limit,
-        }
         return {"object": "list", "data": [card]}
+
+    @app.get("/v1/models/{model:path}")  # path: a name may have slashes
+    async def retrieve(model: str) -> dict[str, Any]:
+        served.check_name(model)
+        return card
 
     @app.get("/health")
     async def health(request: Request) -> Response:
@@ -110,7 +111,7 @@ def create_app(
     @app.exception_handler(HTTPException)
     async def unknown(request: Request, error: HTTPException) -> Response:
         where = f"{request.method} {request.url.path}"
-        accepted = "GET /health, GET /v1/models, POST /v1/chat/completions, POST /v1/completions"
+        accepted = "GET /health, GET /v1/models, GET /v1/models/NAME, POST /v1/chat/completions, POST /v1/completions"
         body = ApiError(error.status_code, f"{where}: {error.detail}; accepted: {accepted}").body
         return JSONResponse(body, error.status_code)
 

@@ -80,10 +80,19 @@ class Engine:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()
+        self._thread.join()
+
+    def stop(self) -> None:
+        """Take no more requests and end those there are: their readers get Stopped at once, amid a token too.
+
+        Any thread may call it, more than once.
+        """
         with self._changed:
+            for job in () if self._closing else (*self._running, *self._waiting):
+                job.put(Stopped("the server is shutting down"))
             self._closing = True
             self._changed.notify()
-        self._thread.join()
 
     @property
     def alive(self) -> bool:
@@ -118,8 +127,6 @@ class Engine:
                 if unfinished:
                     self._running.append(job)
         with self._changed:
-            for job in (*self._running, *self._waiting):
-                job.put(Stopped("the server is shutting down"))
             self._running.clear()
             self._waiting.clear()
 

@@ -1,5 +1,6 @@
 """What clients ask for, checked: what changes the answer and is not supported is refused by name."""
 
+import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ class ApiError(Exception):
 
     def __init__(self, status: int, message: str, param: str | None = None, code: str | None = None) -> None:
         super().__init__(message)
+        message, param = _printable(message), param and _printable(param)
         kind = "invalid_request_error" if status < 500 else "server_error"
         self.status = status
         self.body = {"error": {"message": message, "type": kind, "param": param, "code": code}}
@@ -34,6 +36,11 @@ class Served:
     vocab_size: int  # the model's
     max_tokens_limit: int  # tokens of prompt and answer together
     texts: PromptTexts | None = None  # the release's, for tools and the like
+
+    def check_name(self, name: str) -> None:
+        """Raise ApiError for another model's name."""
+        if name != self.name:
+            raise ApiError(404, f"model {name!r} is not served; accepted: {self.name!r}", "model", "model_not_found")
 
 
 @dataclass(frozen=True)
@@ -82,8 +89,8 @@ COMMON: dict[str, Check] = {
     "top_p": (lambda v: _is_number(v) and 0 < v <= 1, "numbers above 0 and up to 1"),
     "seed": (lambda v: is_int(v) and 0 <= v < SEEDS, "integers from 0 to 2^62 - 1"),
     "stop": (
-        lambda v: isinstance(v, str | list) and 0 < len(_strings(v)) <= MAX_STOPS and all(_strings(v)),
-        f"a string that is not empty, or 1 to {MAX_STOPS} of them",
+        lambda v: isinstance(v, str | list) and len(_strings(v)) <= MAX_STOPS and all(_strings(v)),
+        f"a string that is not empty, or a list of up to {MAX_STOPS} of them",
     ),
     "stream": (lambda v: isinstance(v, bool), "true or false"),
     "stream_options": (
@@ -122,6 +129,10 @@ COMPLETION: dict[str, Check] = COMMON | {
     "suffix": (lambda v: v == "", "nothing"),
     "best_of": (lambda v: is_int(v) and v == 1, "1 only; several answers: n"),
 }
+# OpenAI's efforts have other names, and "none" among them; here the effort matters only with thinking
+EFFORT_PLACE = 'in chat_template_kwargs, as {"thinking": true, "reasoning_effort": "high"}, there ' + " or ".join(
+    EFFORTS
+)
 WITHOUT_EFFECT = {"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"}
 
 
@@ -190,6 +201,8 @@ def _checked(body: object, checks: Mapping[str, Check], served: Served) -> dict[
         raise ApiError(400, f"the body is {type(body).__name__}; accepted: a JSON object")
     fields = {name: value for name, value in body.items() if value is not None and name not in WITHOUT_EFFECT}
     for name, value in fields.items():
+        if name == "reasoning_effort" and "chat_template_kwargs" in checks:
+            raise _refused(name, value, EFFORT_PLACE)
         if name not in checks:
             raise _refused(name, value, f"the fields {', '.join(sorted(checks))}")
         accepts, words = checks[name]
@@ -198,10 +211,7 @@ def _checked(body: object, checks: Mapping[str, Check], served: Served) -> dict[
     for name in ("model", "messages" if "messages" in checks else "prompt"):
         if name not in fields:
             raise ApiError(400, f"{name} is missing; accepted: {checks[name][1]}", name)
-    if fields["model"] != served.name:
-        raise ApiError(
-            404, f"model {fields['model']!r} is not served; accepted: {served.name!r}", "model", "model_not_found"
-        )
+    served.check_name(fields["model"])
     return fields
 
 
@@ -225,4 +235,9 @@ def _strings(value: Any) -> Sequence[str]:
 
 
 def _refused(name: str, value: object, accepted: str) -> ApiError:
-    return ApiError(400, f"{name} = {str(value)[:200]!r}; accepted: {accepted}", name)
+    return ApiError(400, f"{name} = {json.dumps(value, ensure_ascii=False)[:200]}; accepted: {accepted}", name)
+
+
+def _printable(text: str) -> str:
+    """The text with lone surrogates, which JSON may hold and UTF-8 may not, as escapes."""
+    return text.encode(errors="backslashreplace").decode()

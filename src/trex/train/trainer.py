@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from trex.checkpoint import training
 from trex.checkpoint.errors import CheckpointError
-from trex.checkpoint.steps import remove_old, step_folder
+from trex.checkpoint.steps import remove_all, step_folder
 from trex.checkpoint.training import TrainingState
 from trex.data.tokens import Rows
 from trex.device import Device, detect
@@ -58,14 +58,15 @@ def train(
     begins anew and removes what an earlier one left there.
     device: by default the accelerator, else the CPU.
     Raises TrainError where data, checkpoint and config do not belong together, and where a loss or gradient is not
-    finite (the weights are then those before that step).
+    finite (the weights are then those before that step); CheckpointError where no checkpoint can be written, and while
+    another process saves in `folder`.
     """
     _check(rows, held_out, config)
     device = device or detect()
     trainer = {"config": _plain(config), "rows": rows.sha256}
     last = training.newest(folder) if resume and folder is not None else None
     if folder is not None and last is None:
-        remove_old(folder, keep=0)
+        remove_all(folder)
     model.to(device.torch)
     optimizer = _optimizer(model, config)
     kept = {**(documents or {}), "config": asdict(model.config)}
