@@ -200,7 +200,8 @@ def test_damaged_manifests_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "files",
     [3, {"a": 3}, {"a": {}}, {"a": {"bytes": 1}}, {"a": {"bytes": 1, "tensors": {}}},
-     {"../a": {"bytes": 1, "sha256": ""}}, {"a": {"bytes": 1, "header": "", "tensors": {"b": 3}}}, {"/a": {"bytes": 1, "sha256": ""}}],
+     {"../a": {"bytes": 1, "sha256": ""}},
+     {"a": {"bytes": 1, "header": "", "tensors": {"b": 3}}}, {"/a": {"bytes": 1, "sha256": ""}}],
 )  # fmt: skip
 def test_manifests_of_another_structure_are_refused(tmp_path: Path, files: object) -> None:
     body = {"format": manifest.FORMAT, "files": files}

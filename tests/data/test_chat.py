@@ -277,6 +277,10 @@ def test_an_answer_of_another_form_is_refused(text: str, thinking: bool, message
         ([said("user", 3)], "content"),  # type: ignore[arg-type]
         ([said("user", [{"type": "image_url", "image_url": {}}])], "image_url"),  # type: ignore[arg-type]
         ([said("developer", "")], "no content"),
+        ([{"role": [], "content": "x"}], r"role \[\]"),
+        ([said("tool", "x", tool_call_id=[])], r"tool_call_id \[\]"),
+        ([said("assistant", "", tool_calls=[call("c", "f", "[" * 100_000)])], "nested too deep"),
+        ([said("assistant", "", tool_calls=[call("c", "f", '{"x":' * 990 + "1" + "}" * 990)])], "nested too deep"),
         ([said("assistant", "x", reasoning_content=3)], "reasoning_content 3"),
         ([said("assistant", "x", tool_calls=[call("c", "f", "[1]")])], "accepted: a JSON object"),
         ([said("assistant", "x", tool_calls=[{"name": "f"}])], "accepted: an object with a `function`"),

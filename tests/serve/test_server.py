@@ -294,6 +294,14 @@ def test_an_unknown_model_is_not_found(client: openai.OpenAI) -> None:
         chat(client, model="gpt")
 
 
+def test_a_body_that_is_too_large_is_refused(address: str) -> None:
+    """Sent in chunks, of which no header tells the sum."""
+    chunks = (b" " * 2**20 for _ in range(12))
+    answer = httpx.post(f"{address}/v1/completions", content=chunks, trust_env=False)
+    assert answer.status_code == 413 and "more than 8,388,608 bytes" in answer.text
+    assert httpx.get(f"{address}/health", trust_env=False).status_code == 200
+
+
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"3", b"\xff", b"[" * 100_000, b'{"model": "tiny"}', b"{}"])
 def test_malformed_bodies_are_refused(address: str, body: bytes) -> None:
     for path in ("chat/completions", "completions"):

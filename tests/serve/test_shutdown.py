@@ -71,7 +71,9 @@ def start(folder: Path) -> Iterator[Callable[[float], tuple[subprocess.Popen[str
         process.communicate()
 
 
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, -signal.SIGTERM)])
+@pytest.mark.parametrize(
+    ("sent", "code"), [(signal.SIGINT, 0), pytest.param(signal.SIGTERM, -signal.SIGTERM, marks=pytest.mark.slow)]
+)
 def test_clients_get_an_error_and_no_traceback_is_printed(
     start: Callable[[float], tuple[subprocess.Popen[str], str]], sent: signal.Signals, code: int
 ) -> None:
@@ -101,6 +103,7 @@ def test_clients_get_an_error_and_no_traceback_is_printed(
     assert process.communicate(timeout=60) == ("", "") and process.returncode == code
 
 
+@pytest.mark.slow
 def test_clients_need_not_wait_for_the_token_and_a_second_signal_does_not_either(
     start: Callable[[float], tuple[subprocess.Popen[str], str]],
 ) -> None:

@@ -107,7 +107,7 @@ def _checked(number: int, message: Mapping[str, Any]) -> dict[str, Any]:
         raise ChatError(f"message {number} is {message!r}; accepted: an object with role and content")
     held = {key: value for key, value in message.items() if value is not None and key != "name"}
     role = held.pop("role", None)
-    if role not in KEYS:
+    if not isinstance(role, str) or role not in KEYS:
         raise ChatError(f"message {number} has role {role!r}; accepted: {', '.join(KEYS)}")
     for key in held:
         if key not in KEYS[role]:
@@ -115,8 +115,9 @@ def _checked(number: int, message: Mapping[str, Any]) -> dict[str, Any]:
     content = _text(number, held.pop("content", ""))
     if not content and role in ("developer", "latest_reminder"):
         raise ChatError(f"message {number} of role {role} has no content; accepted: some")
-    if not isinstance(held.get("reasoning_content", ""), str):
-        raise ChatError(f"message {number} has reasoning_content {held['reasoning_content']!r}; accepted: text")
+    for key in ("reasoning_content", "tool_call_id"):
+        if not isinstance(held.get(key, ""), str):
+            raise ChatError(f"message {number} has {key} {held[key]!r}; accepted: text")
     for key in ("tools", "tool_calls"):
         value = held.get(key, [])
         if not isinstance(value, list) or not all(isinstance(item, Mapping) for item in value):
@@ -219,6 +220,8 @@ def _call(call: Mapping[str, Any]) -> list[Piece]:
         values = json.loads(arguments)
     except ValueError:
         values = {"arguments": arguments}
+    except RecursionError:
+        raise ChatError(f"arguments of tool call {name} are nested too deep") from None
     if not isinstance(values, dict):
         raise ChatError(f"arguments {arguments!r} of tool call {name}; accepted: a JSON object")
     pieces = [*_fixed(f"\n<{DSML}invoke name="), Piece(f'"{name}">\n')]

@@ -32,8 +32,11 @@ class Answer:
 
 
 def compact(value: object) -> str:
-    """JSON as the format has it: one line, letters as they are."""
-    return json.dumps(value, ensure_ascii=False)
+    """JSON as the format has it: one line, letters as they are. Raises ChatError where it is nested too deep."""
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        raise ChatError("JSON that is nested too deep") from None
 
 
 def parse(text: str, thinking: bool = False) -> Answer:
@@ -94,6 +97,6 @@ def _all(pattern: re.Pattern[str], text: str, what: str) -> Iterator[tuple[str, 
 def _checked_json(key: str, value: str) -> str:
     try:
         json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ChatError(f'parameter {key!r} = {value[:80]!r}; accepted with string="false": JSON') from None
     return value

@@ -64,7 +64,7 @@ class FullTokenizer:
         """Read a `tokenizer.json`. Raises DataError for a file that cannot be read or is something else."""
         try:
             body = json.loads(Path(path).read_bytes())
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise DataError(f"{path}: {error}") from None
         if not isinstance(body, dict):
             raise DataError(f"{path} holds a {type(body).__name__}; accepted: a JSON object")

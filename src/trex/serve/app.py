@@ -23,6 +23,7 @@ from trex.serve.engine import Engine, Job, QueueFull, Stopped
 from trex.serve.requests import ApiError, Ask, Served, read_chat, read_completion
 from trex.serve.writer import Delta, Entry, Writer
 
+LARGEST_BODY = 8 * 1024 * 1024  # bytes of a request
 CLIENT_LEFT = 499  # nobody reads it; the access log does
 
 
@@ -62,7 +63,7 @@ def create_app(
     app = FastAPI(title="trex serve", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
 
     async def answer(request: Request, read: Callable[[object, Served], Ask], form: Form) -> Response:
-        ask = read(await _body(request), served)
+        ask = await asyncio.to_thread(read, await _body(request), served)  # a long prompt takes a while to tokenise
         try:
             tokens = stream(
                 model, ask.rows, max_new_tokens=ask.max_new_tokens, temperature=ask.temperature, top_p=ask.top_p,
@@ -119,8 +120,13 @@ def create_app(
 
 
 async def _body(request: Request) -> object:
+    body = bytearray()
     try:
-        return json.loads(await request.body())
+        async for piece in request.stream():
+            body += piece
+            if len(body) > LARGEST_BODY:
+                raise ApiError(413, f"the body has more than {LARGEST_BODY:,} bytes")
+        return json.loads(body)
     except (ValueError, RecursionError) as error:
         raise ApiError(400, f"the body is not JSON: {error}") from None
     except ClientDisconnect:
