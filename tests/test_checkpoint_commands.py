@@ -124,7 +124,7 @@ def test_errors_are_one_line_and_exit_code_2(
         (("verify", tmp_path / "none"), "no folder at"),
         (("verify", tmp_path / "damaged"), "is damaged"),
         (("dequantize", tmp_path / "other", tmp_path / "x"), "model_type = 'llama'"),
-        (("convert", tmp_path / "none", tmp_path / "x"), "cannot be read"),
+        (("convert", tmp_path / "none", tmp_path / "x"), "no folder at"),
     ):
         assert run(*words) == 2
         captured = capsys.readouterr()

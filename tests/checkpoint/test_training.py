@@ -21,6 +21,8 @@ from torch.distributed.tensor import DTensor
 
 from trex.checkpoint import manifest
 from trex.checkpoint.errors import CheckpointError
+from trex.checkpoint.steps import remove_all
+from trex.checkpoint.storage import Reader, Writer
 from trex.checkpoint.tensors import read_header
 from trex.checkpoint.training import TrainingState, load, load_model, model_config, newest, read_documents, save
 from trex.launch import ranks
@@ -138,6 +140,75 @@ def test_generators_come_back(tmp_path: Path) -> None:
     assert other.initial_seed() == torch.Generator().initial_seed()
 
 
+def test_a_generator_that_does_not_take_its_state_leaves_all_as_it_was(tmp_path: Path) -> None:
+    class Other:
+        """One whose state has another length, as an accelerator's."""
+
+        def get_state(self) -> Tensor:
+            return torch.zeros(16, dtype=torch.uint8)
+
+    save(tmp_path / "step-1", TrainingState(Small(1.0), generators={"a": torch.Generator(), "b": Other()}))
+    first, second = (torch.Generator().manual_seed(5) for _ in range(2))
+    state = small(2.0)
+    before = contents(state), first.get_state()
+    with pytest.raises(CheckpointError, match="generator b does not take its state"):
+        load(tmp_path / "step-1", TrainingState(state.model, generators={"a": first, "b": second}))
+    assert same(contents(state), before[0]) and torch.equal(first.get_state(), before[1])
+
+
+def test_an_optimizer_of_another_class_or_with_other_settings_is_refused(tmp_path: Path) -> None:
+    def made(kind: type[torch.optim.Optimizer], **settings: float) -> TrainingState:
+        return TrainingState(model := Small(3.0), kind(model.parameters(), lr=0.1, **settings))
+
+    adamw, sgd = small(1.0), stepped(Small(2.0), "nothing")
+    sgd = TrainingState(sgd.model, torch.optim.SGD(sgd.model.parameters(), lr=0.1))
+    save(tmp_path / "step-1", adamw)
+    save(tmp_path / "step-2", sgd)
+    for folder, other, told in (
+        ("step-1", made(torch.optim.SGD, momentum=0.9), r"torch\.optim\.adamw\.AdamW, not torch\.optim\.sgd\.SGD"),
+        ("step-1", made(torch.optim.Adam), r"torch\.optim\.adamw\.AdamW, not torch\.optim\.adam\.Adam$"),
+        ("step-2", made(torch.optim.AdamW), r"torch\.optim\.sgd\.SGD, not torch\.optim\.adamw\.AdamW"),
+    ):
+        before = whole(other.model.moving.weight)
+        with pytest.raises(CheckpointError, match=told):
+            load(tmp_path / folder, other)
+        assert torch.equal(other.model.moving.weight, before) and not other.optimizer.state
+    other = made(torch.optim.AdamW)
+    other.optimizer.param_groups[0]["initial_lr"] = 0.1
+    with pytest.raises(CheckpointError, match="settings of group 0: initial_lr"):
+        load(tmp_path / "step-1", other)
+    assert not other.optimizer.state and other.optimizer.param_groups[0]["lr"] == 0.1
+
+
+def test_a_tensor_as_learning_rate_comes_back(tmp_path: Path) -> None:
+    """Into the tensor that is there, which a captured graph holds; into a number as a number."""
+
+    def made(lr: float | Tensor) -> TrainingState:
+        return TrainingState(model := Small(), torch.optim.AdamW(model.parameters(), lr=lr, foreach=False))
+
+    def rate(state: TrainingState) -> float | Tensor:
+        return state.optimizer.param_groups[0]["lr"]
+
+    save(tmp_path / "step-1", made(torch.tensor(0.25)))
+    tensor, number = made(held := torch.tensor(0.5)), made(0.5)
+    load(tmp_path / "step-1", tensor)
+    load(tmp_path / "step-1", number)
+    assert rate(tensor) is held and held == 0.25
+    assert rate(number) == 0.25 and isinstance(rate(number), float)
+    save(tmp_path / "step-2", made(0.125))
+    load(tmp_path / "step-2", tensor)
+    assert rate(tensor) is held and held == 0.125
+
+
+def test_folders_may_be_strings(tmp_path: Path) -> None:
+    model = Transformer(CONFIG, seed=1)
+    folder = str(tmp_path / "step-1")
+    assert save(folder, TrainingState(model, documents={"config": asdict(CONFIG)})) == Path(folder)
+    assert load(folder, TrainingState(model)) == read_documents(folder) and read_documents(folder).keys() == {"config"}
+    assert newest(str(tmp_path)) == Path(folder)
+    assert torch.equal(load_model(folder).head.weight, model.head.weight)
+
+
 def test_the_model_is_loaded_without_knowing_its_config(saved: tuple[Path, TrainingState], tmp_path: Path) -> None:
     folder, state = saved
     model, ours = load_model(folder), state.model.state_dict()
@@ -239,6 +310,102 @@ def test_newest_passes_over_damaged_ones(tmp_path: Path) -> None:
         assert newest(tmp_path) == tmp_path / "step-9"
     assert [str(w.message).partition("step-")[2].partition(" ")[0] for w in told] == ["11", "10"]
     assert "model.frozen.bias" in str(told[0].message)
+
+
+def test_links_and_files_in_the_place_of_folders_stop_no_save(tmp_path: Path) -> None:
+    """Only the link goes; what it points to stays."""
+    run, disk = tmp_path / "run", tmp_path / "disk"
+    for step in (1, 2):
+        save(disk / f"step-{step}", small(float(step)))
+    run.mkdir()
+    for step in (1, 2):
+        (run / f"step-{step}").symlink_to(disk / f"step-{step}")
+    (run / ".step-1.removed").symlink_to(disk)
+    (run / ".step-1.partial").write_text("")
+    (run / "step-3.old").write_text("")
+    (run / "step-4").symlink_to(disk / "nothing")
+    assert newest(run) == run / "step-2"
+    save(run / "step-2", small(3.0))  # a new one in the place of a link
+    assert sorted(p.name for p in run.iterdir()) == ["step-1", "step-2", "step-4"]
+    save(run / "step-4", small(4.0), keep=2)
+    assert sorted(p.name for p in run.iterdir()) == ["step-2", "step-4"]
+    assert not any(p.is_symlink() for p in run.iterdir()) and newest(run) == run / "step-4"
+    for step in (1, 2):
+        load(disk / f"step-{step}", state := small(9.0))
+        assert same(contents(state), contents(small(float(step))))
+
+
+def test_one_process_at_a_time_saves_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second, errors = small(1.0), small(2.0), []
+    save(tmp_path / "step-1", small(0.0))
+    write = Writer.write_data
+
+    def disturbed(self: Writer, *args: object) -> object:
+        result = write(self, *args)
+        monkeypatch.setattr(Writer, "write_data", write)
+        for attempt in (
+            lambda: save(tmp_path / "step-2", second, keep=1),
+            lambda: save(tmp_path / "step-9", second, keep=1),
+            lambda: remove_all(tmp_path),
+        ):
+            with pytest.raises(CheckpointError, match="another process is saving a checkpoint in") as caught:
+                attempt()
+            errors.append(caught)
+        assert sorted(p.name for p in tmp_path.iterdir()) == [".lock", ".step-2.partial", "step-1"]
+        return result
+
+    monkeypatch.setattr(Writer, "write_data", disturbed)
+    save(tmp_path / "step-2", first, keep=1)
+    assert len(errors) == 3 and [p.name for p in tmp_path.iterdir()] == ["step-2"]
+    load(newest(tmp_path), state := small(5.0))
+    assert same(contents(state), contents(first))
+    (tmp_path / ".lock").touch()  # as a killed process leaves it
+    save(tmp_path / "step-3", second, keep=1)
+    assert [p.name for p in tmp_path.iterdir()] == ["step-3"]
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_newest_sees_what_takes_the_place_of_what_it_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    save(tmp_path / "step-1", small(1.0))
+    problems = Reader.problems
+
+    def disturbed(self: Reader, *args: int) -> list[str]:
+        monkeypatch.setattr(Reader, "problems", problems)
+        self.read_metadata()
+        save(tmp_path / f"step-{step}", small(2.0), keep=1)
+        monkeypatch.setattr(self, "read_metadata", lambda: None)  # it has been read
+        return problems(self, *args)
+
+    monkeypatch.setattr(Reader, "problems", disturbed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert newest(tmp_path) == tmp_path / f"step-{step}"
+
+
+@pytest.mark.parametrize("moment", ["read_data", "read_metadata"])
+def test_what_is_loaded_is_of_one_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
+    """Another one takes its name between its documents and its tensors, or while these are read."""
+
+    def numbered(value: int) -> TrainingState:
+        state = small(float(value))
+        return TrainingState(state.model, state.optimizer, {"trainer": {"number": value}})
+
+    save(tmp_path / "step-1", numbered(1))
+    real, calls = getattr(Reader, moment), 0
+
+    def disturbed(self: Reader, *args: object, **more: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == (2 if moment == "read_metadata" else 1):  # the first call is for the documents
+            save(tmp_path / "step-1", numbered(2))
+        return real(self, *args, **more)
+
+    monkeypatch.setattr(Reader, moment, disturbed)
+    state = small(5.0)
+    assert load(tmp_path / "step-1", state) == {"trainer": {"number": 2}}
+    assert same(contents(state), contents(small(2.0))) and calls > 1
 
 
 # --- several ranks ----------------------------------------------------------------------------------------------------

@@ -113,25 +113,25 @@ def _locked(parent: Path) -> Iterator[None]:
     """The lock of a run's folder, which goes with the process that holds it. Raises CheckpointError where one does."""
     path = parent / LOCK
     while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno not in NO_LOCKS:
-                os.close(handle)
-                if isinstance(error, BlockingIOError):
-                    raise CheckpointError(f"another process is saving a checkpoint in {parent}") from None
-                raise
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(handle), os.stat(path)):
-                break
-        os.close(handle)  # of a file that its last holder has just removed
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            os.unlink(path)
-        os.close(handle)
+        with path.open("wb") as stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise CheckpointError(f"another process is saving a checkpoint in {parent}") from None
+            except OSError as error:
+                if error.errno not in NO_LOCKS:
+                    raise
+            try:
+                if not os.path.samestat(os.fstat(stream.fileno()), path.stat()):
+                    continue
+            except FileNotFoundError:
+                continue  # its last holder has just removed it
+            try:
+                yield
+            finally:
+                with suppress(OSError):
+                    os.unlink(path)
+            return
 
 
 def _tidy(parent: Path) -> None:

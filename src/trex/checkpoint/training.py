@@ -246,7 +246,7 @@ def _first_whole(ranks: Together, paths: list[Path]) -> tuple[Path | None, list[
     def check(path: Path) -> None:
         refuse(Reader(path).problems(ranks.rank, ranks.world), f"{path} is damaged")
 
-    refused = []
+    refused: list[CheckpointError] = []
     for path in paths:
         try:
             ranks.call(partial(check, path))
