@@ -25,7 +25,7 @@ OPTIONAL = (
     "modelscope",
     "serve",
 )  # extras whose packages src/trex may import where they are needed
-WITH_EXTRA = {"serve/app.py": "serve"}  # modules that only a user of the extra imports
+WITH_EXTRA = {"serve/app.py": "serve", "serve/server.py": "serve"}  # modules that only a user of the extra imports
 NEVER_IMPORTED = {"ipykernel": "the kernel that runs the notebooks"}
 IMPORT_NAMES = {
     "torch_npu": "torch-npu",
