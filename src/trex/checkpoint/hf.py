@@ -35,7 +35,8 @@ def save_hf(
     """Write the model whole or not at all: weights, each in its dtype, config.json, an index, a manifest of hashes.
 
     names: "official" or "transformers". extra: JSON documents by file name, such as "trex_tokenizer.json". replace: put
-    it in the place of an existing folder. Returns `folder`.
+    it in the place of an existing folder, which waits beside it under a hidden name for the moment between two renames.
+    Returns `folder`.
     Raises CheckpointError for weights that are not finite (all of them named), and for a folder that exists.
     """
     folder = Path(folder)
