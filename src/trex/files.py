@@ -1,11 +1,15 @@
 """Files and folders written whole or not at all."""
 
+import errno
+import fcntl
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)  # of a file system that has none
 
 
 def write_atomic(path: Path, data: bytes) -> None:
@@ -72,3 +76,29 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a lock on the file `path`, which is made and removed again; it goes with the process that holds it.
+
+    Raises BlockingIOError where another one does. A file system without locks gives none.
+    """
+    while True:
+        with path.open("wb") as stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                if error.errno not in NO_LOCKS:
+                    raise
+            try:
+                if not os.path.samestat(os.fstat(stream.fileno()), path.stat()):
+                    continue
+            except FileNotFoundError:
+                continue  # its last holder has just removed it
+            try:
+                yield
+            finally:
+                with suppress(OSError):
+                    os.unlink(path)
+            return

@@ -108,6 +108,14 @@ def test_dtypes_keep_what_training_needs_wide(tmp_path: Path) -> None:
             load_hf(tmp_path / "a", other)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_configs_say_the_dtype_that_transformers_is_to_take(tmp_path: Path, dtype: torch.dtype) -> None:
+    save_hf(model_of(SMALL).to(dtype), tmp_path / "a")
+    assert next(auto_model(tmp_path / "a", dtype="auto").parameters()).dtype == dtype
+    quantised = convert(tmp_path / "a", tmp_path / "b", precision="fp4")
+    assert json.loads((quantised / "config.json").read_bytes())["dtype"] == "bfloat16"
+
+
 def test_damage_at_200_places_is_refused_by_name(tmp_path: Path) -> None:
     """Bit flips and truncations anywhere in the folder: the tensor that is hit, or the file where none is."""
     folder = save_hf(model_of(SMALL), tmp_path / "a", shard_bytes=100_000)

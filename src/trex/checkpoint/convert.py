@@ -6,14 +6,13 @@ Files are made side by side in `<target>.partial`, a tensor's rows at a time; ea
 of its hashes. A conversion that was stopped goes on with the files that are missing. The folder takes its name last.
 """
 
-import fcntl
 import os
 import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
@@ -40,7 +39,7 @@ from trex.checkpoint.shards import CONFIG, INDEX, PICKLED
 from trex.checkpoint.source import Source, open_source
 from trex.checkpoint.target import SHARD, Precision, Shard, converted, documents, shards
 from trex.checkpoint.tensors import DTYPES, FLOATS, PIECE, New, Written, finite, raw_bytes, write
-from trex.files import put_folder, write_atomic
+from trex.files import locked, put_folder, write_atomic
 
 NOTES = ".conversion"  # in the target while it is made: the plan, the hashes of finished files, a lock
 TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id")
@@ -63,7 +62,7 @@ class _Work:
 
 
 def dequantize(
-    source: Path, target: str | PathLike[str], *, allow_nan: bool = False, workers: int | None = None
+    source: str | PathLike[str], target: str | PathLike[str], *, allow_nan: bool = False, workers: int | None = None
 ) -> Path:
     """FP8 and FP4 weights to BF16, everything else as `convert` leaves it, which see."""
     return convert(source, target, precision="bf16", allow_nan=allow_nan, workers=workers)
@@ -235,10 +234,10 @@ def _finish(target: Path, plan: dict[str, Any]) -> Path:
 @contextmanager
 def _locked(unfinished: Path) -> Iterator[None]:
     """Hold the conversion against other processes."""
-    with (unfinished / NOTES / "lock").open("w") as stream:
+    with ExitStack() as held:
         try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            held.enter_context(locked(unfinished / NOTES / "lock"))
+        except BlockingIOError:
             raise CheckpointError(f"{unfinished}: another process is at work on this conversion") from None
         yield
 

@@ -23,7 +23,7 @@ NOT_NUMBERS = {"I64", "I32", "I16", "I8", "U8", "BOOL"}
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredAlike:
     """Tensors stored alike."""
 
     tensors: int = 0
@@ -39,7 +39,7 @@ class Inspection:
     model: ModelConfig | None  # None where there is no config.json of a DeepSeek-V4 model
     names: str | None  # as in trex.checkpoint.names; None where they are no DeepSeek-V4's
     files: tuple[str, ...]  # safetensors files that were read
-    stored: Mapping[str, Stored]  # by dtype, "FP8 with scale" and "FP4 with scale"
+    stored: Mapping[str, StoredAlike]  # by dtype, "FP8 with scale" and "FP4 with scale"
     parts: Mapping[str, int]  # parameters found, MTP blocks left out
     mtp: int  # parameters found in MTP blocks
     missing: tuple[str, ...]
@@ -167,8 +167,8 @@ def _differs(name: str, entry: Entry, kinds: Mapping[str, tuple[str, tuple[int, 
 
 def _stored(
     entries: Mapping[str, Entry], kinds: Mapping[str, tuple[str, tuple[int, ...]]], scales: set[str]
-) -> dict[str, Stored]:
-    result: dict[str, Stored] = {}
+) -> dict[str, StoredAlike]:
+    result: dict[str, StoredAlike] = {}
     for name, entry in entries.items():
         kind = kinds.get(name)
         size = entry.size
@@ -179,8 +179,8 @@ def _stored(
             continue
         else:
             label, shape = entry.dtype, entry.shape
-        before = result.get(label, Stored())
-        result[label] = Stored(before.tensors + 1, before.parameters + _elements(shape), before.bytes + size)
+        before = result.get(label, StoredAlike())
+        result[label] = StoredAlike(before.tensors + 1, before.parameters + _elements(shape), before.bytes + size)
     return dict(sorted(result.items(), key=lambda item: -item[1].bytes))
 
 

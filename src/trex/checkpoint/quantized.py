@@ -6,7 +6,7 @@ Blocks at the right and lower edge are smaller where 128 or 32 does not divide t
 Sources: the released checkpoints and their `inference/convert.py`; OCP Microscaling Formats 1.0 §5 (e2m1, e8m0).
 
 Matrices go through float32, a few rows at a time, in numpy and torch operations that each pass over a block in cache:
-torch's own cast from e4m3 takes each element alone and is eight times slower.
+torch's own cast from e4m3 takes each element alone and is several times slower.
 """
 
 from dataclasses import dataclass

@@ -6,23 +6,20 @@ checkpoint that was about to be replaced: it counts as one until its successor i
 a run's folder: it holds a lock on `.lock`. Of a checkpoint that is a symbolic link only the link is moved or removed.
 """
 
-import errno
-import fcntl
 import os
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from trex.checkpoint.errors import CheckpointError
-from trex.files import sync
+from trex.files import locked, sync
 
 STEP = re.compile(r"step-(\d+)")
 ASIDE = re.compile(r"(step-\d+)\.old")
 LEFTOVER = re.compile(r"\.step-\d+(?:\.old)?\.(?:partial|removed)")
 LOCK = ".lock"
-NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)  # of a file system that has none
 
 
 def step_folder(parent: Path, step: int) -> Path:
@@ -110,28 +107,13 @@ def remove_all(parent: Path) -> None:
 
 @contextmanager
 def _locked(parent: Path) -> Iterator[None]:
-    """The lock of a run's folder, which goes with the process that holds it. Raises CheckpointError where one does."""
-    path = parent / LOCK
-    while True:
-        with path.open("wb") as stream:
-            try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise CheckpointError(f"another process is saving a checkpoint in {parent}") from None
-            except OSError as error:
-                if error.errno not in NO_LOCKS:
-                    raise
-            try:
-                if not os.path.samestat(os.fstat(stream.fileno()), path.stat()):
-                    continue
-            except FileNotFoundError:
-                continue  # its last holder has just removed it
-            try:
-                yield
-            finally:
-                with suppress(OSError):
-                    os.unlink(path)
-            return
+    """The lock of a run's folder. Raises CheckpointError where another process holds it."""
+    with ExitStack() as held:
+        try:
+            held.enter_context(locked(parent / LOCK))
+        except BlockingIOError:
+            raise CheckpointError(f"another process is saving a checkpoint in {parent}") from None
+        yield
 
 
 def _tidy(parent: Path) -> None:

@@ -51,7 +51,7 @@ FORMAT = "trex-sharded-1"
 
 
 @dataclass(frozen=True)
-class Stored:
+class Chunk:
     """Where a chunk was written: a file of the folder, its name there, and what the file holds."""
 
     file: str
@@ -97,7 +97,7 @@ class Writer(StorageWriter):
         written = write(self.folder / file, new, {"format": "pt"})
         sync(self.folder)
         pairs = zip(plan.items, new, strict=True)
-        return _done([WriteResult(item.index, t.size, Stored(file, t.name, written)) for item, t in pairs])
+        return _done([WriteResult(item.index, t.size, Chunk(file, t.name, written)) for item, t in pairs])
 
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
         """Write the metadata, then the manifest: from here on the folder is a checkpoint."""
@@ -253,7 +253,7 @@ def _new(item: WriteItem, planner: SavePlanner) -> New:
     return New(key, NAMES[data.properties.dtype], tuple(data.chunk.sizes), pieces)
 
 
-def _described(name: str, known: Any, places: dict[MetadataIndex, Stored]) -> dict[str, Any]:
+def _described(name: str, known: Any, places: dict[MetadataIndex, Chunk]) -> dict[str, Any]:
     chunks = []
     for chunk in known.chunks:
         place = places[MetadataIndex(name, chunk.offsets)]

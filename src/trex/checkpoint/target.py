@@ -1,5 +1,6 @@
 """Which tensors a folder of weights will hold, in which files: names, dtypes and shards, settled before any is read."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +15,7 @@ from trex.checkpoint.quantized import FORMATS, FP4, FP8, SCALE_DTYPE, Format, co
 from trex.checkpoint.released import Expected, scale_name
 from trex.checkpoint.shards import CONFIG, INDEX, SINGLE
 from trex.checkpoint.source import Unit
-from trex.checkpoint.tensors import DTYPES, New
+from trex.checkpoint.tensors import DTYPES, FLOATS, NAMES, New
 from trex.model import hf
 from trex.model.config import ModelConfig
 
@@ -83,9 +84,8 @@ def in_memory(tensors: Mapping[str, Tensor], wanted: Mapping[str, Expected], nam
         at = place(official, want.shape, names, experts)
         groups.setdefault(at.name, {})[at.slice] = tensors[official]
         shapes[at.name] = at.shape
-    by_dtype = {dtype: name for name, dtype in DTYPES.items()}
     return [
-        New(name, by_dtype[group[0].dtype], shapes[name], partial(_plain, [group[at] for at in sorted(group)]))
+        New(name, NAMES[group[0].dtype], shapes[name], partial(_plain, [group[at] for at in sorted(group)]))
         for name, group in groups.items()
     ]
 
@@ -114,7 +114,7 @@ def documents(config: ModelConfig, files: Sequence[Shard]) -> dict[str, Any]:
     tensors = [tensor for shard in files for tensor in shard.tensors]
     quantised = [tensor for tensor in tensors if tensor.dtype in {form.dtype for form in FORMATS}]
     body = hf.released(config)
-    body["dtype"] = "float32" if all(t.dtype in ("F32", "I64") for t in tensors) else "bfloat16"
+    body["dtype"] = _main_dtype(tensors, bool(quantised))
     if quantised:
         body["quantization_config"] = {
             "quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic", "scale_fmt": "ue8m0",
@@ -128,6 +128,17 @@ def documents(config: ModelConfig, files: Sequence[Shard]) -> dict[str, Any]:
         "weight_map": {tensor.name: shard.name for shard in files for tensor in shard.tensors},
     }
     return {CONFIG: body, INDEX: index}
+
+
+def _main_dtype(tensors: Sequence[New], quantised: bool) -> str:
+    """The dtype that most of the numbers have, as transformers takes it for the model's; BF16 of quantised ones."""
+    if quantised:
+        return "bfloat16"
+    sizes = Counter[str]()
+    for tensor in tensors:
+        if tensor.dtype in FLOATS:
+            sizes[tensor.dtype] += tensor.size // DTYPES[tensor.dtype].itemsize
+    return str(DTYPES[sizes.most_common(1)[0][0]]).removeprefix("torch.")
 
 
 def _wanted(unit: Unit, precision: str) -> Format | str:

@@ -182,7 +182,7 @@ def raw_bytes(tensor: Tensor) -> Tensor:
 
 
 def finite(numbers: Tensor) -> bool:
-    """Whether all are finite. numbers: of a dtype in FLOATS, on the CPU. By their bits: ten times isfinite's speed."""
+    """Whether all are finite. numbers: of a dtype in FLOATS, on the CPU. By their bits: faster than isfinite."""
     integers, exponent = FLOATS[NAMES[numbers.dtype]]
     bits = numbers.contiguous().view(integers).numpy()
     return bits.size == 0 or int((bits & exponent).max()) < exponent
@@ -209,7 +209,7 @@ def _write(stream: Any, tensor: New) -> str:
 
 def _forget(stream: Any) -> None:
     """Tell the kernel to write what it holds of the file to the disk and not to keep it: a cache full of pages that
-    nobody will read makes writing five times slower."""
+    nobody will read slows writing down."""
     if hasattr(os, "posix_fadvise"):
         os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
