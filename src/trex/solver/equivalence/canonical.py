@@ -47,6 +47,7 @@ class Canonical:
     functions: tuple[Function, ...]
     bounds_from: dict[int, list[str]]  # column in the new numbers -> rows that became its bounds
     steps: tuple[str, ...]
+    ambiguous: bool
     contradiction: str
 
     @property
@@ -94,6 +95,7 @@ def canonical(work: Draft) -> Canonical:
         ),
         bounds_from={place[j]: rows for j, rows in work.bounds_from.items() if j in place},
         steps=tuple(work.steps),
+        ambiguous=work.ambiguous,
         contradiction=work.contradiction,
     )
 

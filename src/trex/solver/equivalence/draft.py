@@ -45,6 +45,7 @@ class Draft:
     special: set[int]  # columns in sets, indicators, functions, and semi-continuous ones: left as they are
     bounds_from: dict[int, list[str]] = field(default_factory=dict)  # column -> singleton rows that became its bounds
     steps: list[str] = field(default_factory=list)
+    ambiguous: bool = False  # whether another choice of columns to eliminate was open
     contradiction: str = ""  # why no point is feasible, where that is plain to see
 
     @property

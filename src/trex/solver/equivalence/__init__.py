@@ -1,0 +1,72 @@
+"""Are two models the same? Equal with a mapping as proof, different with a witness, or unknown.
+
+Two models are equal where renaming and reordering variables and rows, scaling rows, turning their signs, turning the
+objective's sense and sign together, adding or dropping rows that the others imply, and adding or dropping slacks and
+defined variables lead from one to the other.
+"""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from trex.solver import lp
+from trex.solver.equivalence.canonical import canonical
+from trex.solver.equivalence.draft import Draft, draft, simplify
+from trex.solver.equivalence.matched import match
+from trex.solver.equivalence.published import published_verdict
+from trex.solver.equivalence.reformulate import reformulate
+from trex.solver.equivalence.semantics import compare_sets
+from trex.solver.equivalence.verdict import Evidence, Verdict, Witness
+from trex.solver.model import Model, ModelError
+
+MODES = ("full", "isomorphism", "as-published")
+
+__all__ = ["MODES", "Evidence", "Verdict", "Witness", "compare"]
+
+
+def compare(a: Model | str | Path, b: Model | str | Path, mode: str = "full", time_s: float = 10.0) -> Verdict:
+    """Compare two models, each a `Model`, LP or MPS text, or a path, within about `time_s` seconds.
+
+    "isomorphism": canonical forms only, no solver. Equal where they are isomorphic; otherwise different in form, with
+    the part that has no twin as witness; that does not yet mean that they describe different problems.
+    "full": where forms differ, slacks, defined variables and implied rows are taken out and a solver looks for what
+    cannot be: different only where a second solver confirms the witness. Two infeasible models that are not isomorphic
+    are unknown: their feasible sets are both empty, whatever the rows say.
+    "as-published": the verdict of the paper's checker, with its flaws (`equivalence.published`).
+
+    Numbers are equal within 1e-10, relatively; `Verdict.largest_difference` tells how far matched ones differed.
+    Raises LPError for what cannot be read, ModelError for an unknown mode or a `time_s` that is not positive.
+    """
+    begin = time.perf_counter()
+    if mode not in MODES:
+        raise ModelError(f"mode {mode!r}; accepted: {', '.join(MODES)}")
+    if not time_s > 0:
+        raise ModelError(f"time_s = {time_s!r}; a positive number of seconds is accepted")
+    first, second = (source if isinstance(source, Model) else lp.read(source) for source in (a, b))
+    if mode == "as-published":
+        equal, reason = published_verdict(first, second)
+        verdict = Verdict("equal" if equal else "different", reason)
+    else:
+        verdict = _compare(first, second, mode == "full", begin + time_s)
+    return replace(verdict, seconds=time.perf_counter() - begin)
+
+
+def _compare(a: Model, b: Model, full: bool, deadline: float) -> Verdict:
+    first, second = _plain(a), _plain(b)
+    verdict = match(canonical(first), canonical(second), deadline)
+    if verdict.kind == "equal" or not full:
+        return verdict
+    reformulate(first)
+    reformulate(second)
+    form_a, form_b = canonical(first), canonical(second)
+    if form_a.steps or form_b.steps:
+        again = match(form_a, form_b, deadline)
+        if again.kind == "equal":
+            return again
+    return compare_sets(a, b, form_a, form_b, verdict, deadline)
+
+
+def _plain(model: Model) -> Draft:
+    work = draft(model)
+    simplify(work)
+    return work

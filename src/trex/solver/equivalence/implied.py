@@ -1,0 +1,110 @@
+"""Under a given matching of variables: does each model imply every row of the other, and are the objectives one?"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trex.solver.equivalence.canonical import Canonical, HalfSpace
+from trex.solver.equivalence.graph import TOLERANCE
+from trex.solver.equivalence.redundant import IMPLIED
+from trex.solver.equivalence.region import Linear, Region
+
+VIOLATED = 1e-5  # relative where the side is above 1: a point this far outside of a half-space is no rounding
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`holds` True: proved; False: `point` of the set named by `within` breaks `what`; None: not decided."""
+
+    holds: bool | None
+    what: str = ""
+    within: str = ""  # "a" or "b"
+    point: NDArray[np.float64] | None = None
+    values: tuple[float, float] = (0.0, 0.0)  # of both models' objectives, or left side and side of the row
+    implied: tuple[tuple[str, str], ...] = ()  # rows of a and of b that have no twin but follow from the other model
+
+
+def same_set(mapping: NDArray[np.int64], a: Region, b: Region) -> Finding:
+    """Whether `mapping` [columns of a] to columns of b turns a's set and objective into b's."""
+    back = np.argsort(mapping)
+    if not _same_beyond_linear(mapping.tolist(), a.form, b.form):
+        return Finding(None)
+    implied: list[tuple[str, str]] = []
+    for within, region, other, image in (("b", b, a, mapping), ("a", a, b, back)):
+        twins = {_key(half.terms): half for half in region.form.halves}
+        for half in (*other.form.halves, *_bounds(other.form)):
+            terms = tuple(sorted((int(image[j]), value) for j, value in half.terms))
+            if len(terms) == 1 and half.rows[0].startswith("bounds of "):
+                j, sign = terms[0]
+                has = sign * (region.form.upper[j] if sign > 0 else region.form.lower[j])
+                if has <= half.side + TOLERANCE * abs(half.side):
+                    continue
+            twin = twins.get(_key(terms))
+            if twin is not None and _tighter(twin, terms, half.side):
+                continue
+            largest = region.reach(dict(terms), half.side)
+            if largest.value is None:
+                return Finding(None)
+            if largest.value <= half.side + IMPLIED * max(1.0, abs(half.side)):
+                implied.append((half.rows[0], "implied") if within == "b" else ("implied", half.rows[0]))
+            elif largest.point is not None and largest.value > half.side + VIOLATED * max(1.0, abs(half.side)):
+                return Finding(False, half.rows[0], within, largest.point, (largest.value, half.side))
+            else:
+                return Finding(None)
+    for j, whole in enumerate(a.form.whole):
+        if whole != b.form.whole[mapping[j]]:
+            return Finding(None)
+    return _same_objective(mapping, a.form, b, tuple(implied))
+
+
+def _same_objective(
+    mapping: NDArray[np.int64], a: Canonical, b: Region, implied: tuple[tuple[str, str], ...]
+) -> Finding:
+    """Whether the objectives agree all over the set: their difference has largest and smallest value 0 there."""
+    difference = np.array(b.form.cost)
+    difference[mapping] -= np.array(a.cost)
+    size = max(np.abs(a.cost).max(initial=0.0), np.abs(b.form.cost).max(initial=0.0))
+    terms: Linear = {j: float(d) for j, d in enumerate(difference.tolist()) if abs(d) > TOLERANCE * size}
+    constant = b.form.offset - a.offset
+    scale = max(1.0, abs(a.offset), abs(b.form.offset))
+    for sign in (1.0, -1.0) if terms or abs(constant) > TOLERANCE * scale else ():
+        largest = b.largest({j: sign * value for j, value in terms.items()})
+        if largest.value is None or largest.point is None:
+            return Finding(None)
+        apart = largest.value + sign * constant
+        if abs(apart) > VIOLATED * scale:
+            ours = a.offset + float(np.array(a.cost) @ largest.point[mapping])
+            theirs = b.form.offset + float(np.array(b.form.cost) @ largest.point)
+            return Finding(False, "the objective", "b", largest.point, (ours, theirs))
+        if abs(apart) > IMPLIED * scale:
+            return Finding(None)
+    return Finding(True, implied=implied)
+
+
+def _bounds(form: Canonical) -> list[HalfSpace]:
+    found = []
+    for j, name in enumerate(form.names):
+        for sign, bound in ((1.0, form.upper[j]), (-1.0, form.lower[j])):
+            if math.isfinite(bound):
+                found.append(HalfSpace(((j, sign),), (), sign * bound, (f"bounds of {name}",)))
+    return found
+
+
+def _key(terms: tuple[tuple[int, float], ...]) -> tuple[tuple[int, bool], ...]:
+    return tuple((j, value > 0) for j, value in terms)
+
+
+def _tighter(twin: HalfSpace, terms: tuple[tuple[int, float], ...], side: float) -> bool:
+    """Whether a half-space over the same columns, with the same coefficients, has no larger side."""
+    same = all(
+        abs(value - other) <= TOLERANCE * max(abs(value), abs(other))
+        for (_, value), (_, other) in zip(twin.terms, terms, strict=True)
+    )
+    return same and twin.side <= side + TOLERANCE * abs(side)
+
+
+def _same_beyond_linear(mapping: list[int], a: Canonical, b: Canonical) -> bool:
+    """Only linear forms are compared here: for others, isomorphism and the optimum must do."""
+    return a.linear and b.linear and len(mapping) == len(b.columns)

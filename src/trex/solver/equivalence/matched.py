@@ -1,0 +1,98 @@
+"""Two canonical forms are isomorphic, with the mapping as proof, or not, with the part that has no twin."""
+
+import time
+from collections.abc import Sequence
+
+from trex.solver.equivalence.canonical import Canonical
+from trex.solver.equivalence.graph import COLUMN, HALF, TOLERANCE, Graph, graphs
+from trex.solver.equivalence.refine import Isomorphism, isomorphism, largest_difference
+from trex.solver.equivalence.verdict import Verdict, Witness
+
+ISOMORPHIC = "the canonical forms are isomorphic"
+LEAST_S = 0.1  # seconds for the search even where the time is over: refinement alone decides nearly all
+
+
+def match(a: Canonical, b: Canonical, deadline: float) -> Verdict:
+    """Equal, different in form, or unknown where the search ran out of time."""
+    first, second = graphs(a, b)
+    if difference := _counts(first, second):
+        return Verdict("different", "the canonical forms are not isomorphic", witness=difference)
+    found = isomorphism(first, second, max(deadline - time.perf_counter(), LEAST_S))
+    if found.undecided:
+        return Verdict(
+            "unknown", "the canonical forms are alike under refinement, and the search for a mapping was cut"
+        )
+    if found.mapping is None:
+        return Verdict("different", "the canonical forms are not isomorphic", witness=_structure(found, first, second))
+    images = found.mapping.tolist()
+    a, b = first.canonical, second.canonical
+    columns = len(a.columns)
+    rows = [
+        pair
+        for k, half in enumerate(a.halves)
+        for pair in _pairs(half.rows, b.halves[images[columns + k] - columns].rows)
+    ]
+    for j, names in sorted(a.bounds_from.items()):
+        image = images[j]
+        rows += _pairs(names, b.bounds_from.get(image) or [f"bounds of {b.names[image]}"])
+    return Verdict(
+        "equal",
+        f"{ISOMORPHIC} after rewriting" if a.steps or b.steps else ISOMORPHIC,
+        variables={name: b.names[images[j]] for j, name in enumerate(a.names)},
+        rows=tuple(dict.fromkeys(rows)),
+        largest_difference=largest_difference(found.mapping, first, second),
+        rewritten=tuple(f"{which}: {step}" for which, form in (("a", a), ("b", b)) for step in form.steps),
+    )
+
+
+def _pairs(rows: Sequence[str], images: Sequence[str]) -> list[tuple[str, str]]:
+    """Rows of one half-space with those of its image: one to one where they are as many, else all with the first."""
+    if len(rows) == len(images):
+        return list(zip(rows, images, strict=True))
+    return [(row, images[min(k, len(images) - 1)]) for k, row in enumerate(rows)]
+
+
+def _counts(a: Graph, b: Graph) -> Witness | None:
+    first, second = a.canonical, b.canonical
+    for what, one, other in (
+        ("number of variables that are not fixed", len(first.columns), len(second.columns)),
+        ("number of half-spaces", len(first.halves), len(second.halves)),
+        ("number of quadratic terms in the objective", len(first.quadratic), len(second.quadratic)),
+        ("number of indicator constraints", len(first.implications), len(second.implications)),
+        ("number of ordered sets", len(first.sos), len(second.sos)),
+        ("number of general constraints", len(first.functions), len(second.functions)),
+    ):
+        if one != other:
+            return Witness(what, one, other)
+    if abs(first.offset - second.offset) > TOLERANCE * max(abs(first.offset), abs(second.offset)):
+        return Witness("the objective's constant, as a minimum", first.offset, second.offset)
+    return None
+
+
+def _structure(found: Isomorphism, a: Graph, b: Graph) -> Witness:
+    where = "" if found.rounds == 0 else f", seen {found.rounds} step{'s' * (found.rounds > 1)} far"
+    if found.node_a is None and found.node_b is None:
+        return Witness("colours agree, but no mapping keeps all of them", "", "")
+    return Witness(f"a part without a twin in the other model{where}", _words(a, found.node_a), _words(b, found.node_b))
+
+
+def _words(graph: Graph, node: int | None) -> str:
+    if node is None:
+        return ""
+    form, kind = graph.canonical, graph.keys[node][0]
+    if kind == COLUMN:
+        low, high = form.lower[node], form.upper[node]
+        whole = "integer" if form.whole[node] else "continuous"
+        return f"{whole} variable {form.names[node]} in [{low:.12g}, {high:.12g}] with cost {form.cost[node]:.12g}"
+    if kind == HALF:
+        half = form.halves[node - len(form.columns)]
+        return f"row {half.rows[0]}, scaled: … <= {half.side:.12g} over {len(half.terms)} variables"
+    return (
+        "",
+        "",
+        "an indicator constraint",
+        "a product of variables",
+        "an ordered set",
+        "an ordered set",
+        "a general constraint",
+    )[kind]

@@ -1,0 +1,49 @@
+"""Half-spaces and bounds that the others imply, by linear programming; without them, equal sets often look alike."""
+
+import math
+from dataclasses import replace
+
+from trex.solver.equivalence.canonical import Canonical
+from trex.solver.equivalence.region import Region
+
+IMPLIED = 1e-7  # relative where the side is above 1: by how much a solver's optimum may pass a side that is implied
+
+
+def without_redundant(form: Canonical, deadline: float) -> Canonical:
+    """Drop, one after the other, half-spaces and bounds that the rest implies in the linear relaxation.
+
+    Where the set has full dimension, what is left does not depend on the order. Forms that are not linear come back as
+    they are, and so does what the time did not suffice for.
+    """
+    if not form.linear:
+        return form
+    region = Region(form, deadline, relaxed=True)
+    solver = region.highs
+    assert solver is not None
+    kept, steps = [], []
+    for number, half in enumerate(form.halves):
+        solver.changeRowBounds(number, -math.inf, math.inf)
+        if _implied(region, dict(half.terms), half.side):
+            steps.append(f"row {half.rows[0]} is implied by the others")
+        else:
+            solver.changeRowBounds(number, -math.inf, half.side)
+            kept.append(half)
+    lower, upper = list(form.lower), list(form.upper)
+    for j, name in enumerate(form.names):
+        for bounds, sign in ((upper, 1.0), (lower, -1.0)):
+            bound = bounds[j]
+            if math.isinf(bound):
+                continue
+            bounds[j] = sign * math.inf
+            solver.changeColBounds(j, lower[j], upper[j])
+            if _implied(region, {j: sign}, sign * bound):
+                steps.append(f"{name} {'<=' if sign > 0 else '>='} {bound:g} is implied by the rows")
+            else:
+                bounds[j] = bound
+                solver.changeColBounds(j, lower[j], upper[j])
+    return replace(form, halves=tuple(kept), lower=tuple(lower), upper=tuple(upper), steps=(*form.steps, *steps))
+
+
+def _implied(region: Region, terms: dict[int, float], side: float) -> bool:
+    largest = region.largest(terms).value
+    return largest is not None and largest <= side + IMPLIED * max(1.0, abs(side))

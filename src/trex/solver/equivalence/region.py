@@ -1,0 +1,113 @@
+"""The feasible set of a canonical form, over which many linear functions are optimised one after the other."""
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import highspy
+import numpy as np
+from highspy import HighsModelStatus
+from numpy.typing import NDArray
+
+from trex.solver import highs
+from trex.solver.equivalence.canonical import Canonical
+from trex.solver.model import Indicator, Model
+from trex.solver.solve import solve
+
+Linear = Mapping[int, float]  # column of a canonical form -> coefficient
+
+
+def to_model(form: Canonical, objective: Linear | None = None, sense: str = "min") -> Model:
+    """A canonical form as a model with its own objective or, where one is given, another that is linear."""
+    costs = np.array(form.cost) if objective is None else np.zeros(len(form.columns))
+    for j, value in (objective or {}).items():
+        costs[j] = value
+    kinds = {(False, False): "continuous", (True, False): "integer"}
+    kinds |= {(False, True): "semi-continuous", (True, True): "semi-integer"}
+    lengths = [len(half.terms) for half in form.halves]
+    return Model(
+        sense=sense,
+        offset=form.offset if objective is None else 0.0,
+        variables=tuple(form.names),
+        kinds=tuple(kinds[kind] for kind in zip(form.whole, form.semi, strict=True)),
+        cost=costs,
+        lower=np.array(form.lower, dtype=float),
+        upper=np.array(form.upper, dtype=float),
+        rows=tuple(half.rows[0] for half in form.halves),
+        row_lower=np.full(len(form.halves), -math.inf),
+        row_upper=np.array([half.side for half in form.halves], dtype=float),
+        start=np.cumsum([0, *lengths]).astype(np.int64),
+        index=np.array([j for half in form.halves for j, _ in half.terms], dtype=np.int64),
+        value=np.array([value for half in form.halves for _, value in half.terms], dtype=float),
+        quadratic=dict(form.quadratic) if objective is None else {},
+        quadratic_rows={k: dict(half.quadratic) for k, half in enumerate(form.halves) if half.quadratic},
+        sos=form.sos,
+        indicators=tuple(
+            Indicator(i.then.rows[0], i.binary, i.active, i.then.terms, -math.inf, i.then.side)
+            for i in form.implications
+        ),
+        functions=form.functions,
+    )
+
+
+@dataclass(frozen=True)
+class Extreme:
+    """The largest value of a linear function: +inf where it has none; None where no solver found it in time."""
+
+    value: float | None
+    point: NDArray[np.float64] | None = None  # [columns]
+
+
+class Region:
+    """Feasible set of a form that is known to have a point. Linear ones stay in one HiGHS, which starts warm."""
+
+    def __init__(self, form: Canonical, deadline: float, relaxed: bool = False) -> None:
+        self.form, self.deadline = form, deadline
+        self.model = to_model(form, {}, "max")
+        if relaxed:
+            self.model = replace(self.model, kinds=("continuous",) * len(form.columns))
+        self.highs = highs.quiet() if form.linear else None
+        if self.highs is not None:
+            highs.load(self.highs, self.model)
+
+    def largest(self, objective: Linear) -> Extreme:
+        """Maximise a linear function within what is left of the time."""
+        left = self.deadline - time.perf_counter()
+        if left <= 0:
+            return Extreme(None)
+        costs = np.zeros(len(self.form.columns))
+        for j, value in objective.items():
+            costs[j] = value
+        if self.highs is None:
+            return self._by_any_solver(costs, left)
+        self.highs.setOptionValue("time_limit", self.highs.getRunTime() + left)
+        self.highs.changeColsCost(len(costs), np.arange(len(costs), dtype=np.int32), costs)
+        if self.highs.run() == highspy.HighsStatus.kError:
+            return Extreme(None)
+        status = self.highs.getModelStatus()
+        if status in (HighsModelStatus.kUnbounded, HighsModelStatus.kUnboundedOrInfeasible):
+            return Extreme(math.inf)
+        if status != HighsModelStatus.kOptimal:
+            return Extreme(None)
+        point = np.array(self.highs.getSolution().col_value)
+        return Extreme(float(costs @ point), point)
+
+    def reach(self, objective: Linear, side: float) -> Extreme:
+        """As `largest`, but of a function without a largest value a point well above `side` is found."""
+        found = self.largest(objective)
+        if found.value != math.inf or self.highs is None:
+            return found
+        columns, values = list(objective), list(objective.values())
+        self.highs.addRow(-math.inf, side + max(1.0, abs(side)), len(columns), columns, values)
+        capped = self.largest(objective)
+        self.highs.deleteRows(1, [len(self.form.halves)])
+        return capped
+
+    def _by_any_solver(self, costs: NDArray[np.float64], left: float) -> Extreme:
+        solution = solve(replace(self.model, cost=costs), left)
+        if solution.status == "unbounded":
+            return Extreme(math.inf)
+        if solution.status != "optimal" or solution.objective is None:
+            return Extreme(None)
+        return Extreme(solution.objective, np.array([solution.values[name] for name in self.model.variables]))

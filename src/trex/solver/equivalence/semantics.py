@@ -1,0 +1,218 @@
+"""Two models whose canonical forms differ: a solver looks for what tells them apart, or proves that nothing does."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trex.solver.equivalence.canonical import Canonical
+from trex.solver.equivalence.implied import Finding, same_set
+from trex.solver.equivalence.invariants import (
+    Difference,
+    Signatures,
+    apart,
+    mappings,
+    signatures,
+    total_differs,
+    witness,
+)
+from trex.solver.equivalence.matched import match
+from trex.solver.equivalence.redundant import without_redundant
+from trex.solver.equivalence.region import Linear, Region, to_model
+from trex.solver.equivalence.verdict import Evidence, Verdict, Witness
+from trex.solver.model import Model
+from trex.solver.solve import Solution, solve
+
+DECIDED = ("optimal", "infeasible", "unbounded")
+DRAWN = 20  # objectives of the evidence
+INFEASIBLE = (
+    "both models are infeasible: their feasible sets are empty, whatever the rows say, and the rows are not the same"
+)
+
+
+def compare_sets(
+    a: Model, b: Model, form_a: Canonical, form_b: Canonical, in_form: Verdict, deadline: float
+) -> Verdict:
+    """Compare two models that are not isomorphic; `form_a` and `form_b` are rewritten canonical forms.
+
+    `in_form` is the verdict on the forms as they were; its witness stays where no solver finds a better one.
+    """
+    unknown = Verdict("unknown", "no solver found a difference, and no mapping was proved", witness=in_form.witness)
+    first, second = _solve(a, deadline), _solve(b, deadline)
+    if found := _optimum(a, b, first, second):
+        return found
+    if first.status == second.status == "infeasible":
+        return replace(unknown, reason=INFEASIBLE)
+    if first.status not in ("optimal", "unbounded") or second.status != first.status:
+        return replace(unknown, reason=f"the solvers end with {first.status} and {second.status}")
+    if not form_a.linear or not form_b.linear:
+        return replace(unknown, reason="the forms differ, the optima do not, and the models are not linear")
+    lean = without_redundant(form_a, deadline), without_redundant(form_b, deadline)
+    if (verdict := match(lean[0], lean[1], deadline)).kind == "equal":
+        return verdict
+    region_a, region_b = Region(form_a, deadline), Region(form_b, deadline)
+    named = _by_name(form_a, form_b)
+    finding = same_set(named, region_a, region_b) if named is not None else Finding(None)
+    if named is not None and finding.holds:
+        return _proved(named, finding, form_a, form_b)
+    by = _invariants(region_a, region_b, deadline) or _all_mappings(region_a, region_b, deadline)
+    if by is not None:
+        return by
+    evidence = _evidence(named, region_a, region_b) if named is not None else None
+    return replace(unknown, evidence=evidence)
+
+
+def _solve(model: Model, deadline: float) -> Solution:
+    left = deadline - time.perf_counter()
+    return solve(model, max(left / 3, 0.05), check="second")
+
+
+def _value(model: Model, solution: Solution) -> float | None:
+    """Optimum as a minimum."""
+    if solution.objective is None:
+        return None
+    return solution.objective if model.sense == "min" else -solution.objective
+
+
+def _optimum(a: Model, b: Model, first: Solution, second: Solution) -> Verdict | None:
+    """Different status, or different optimum, both confirmed by a second solver."""
+    if first.status not in DECIDED or second.status not in DECIDED:
+        return None
+    confirmed = _confirmed(first, second)
+    if not confirmed:
+        return None
+    if first.status != second.status:
+        found = Witness("status", first.status, second.status, first.values, second.values, confirmed)
+        return Verdict("different", f"one model is {first.status}, the other {second.status}", witness=found)
+    x, y = _value(a, first), _value(b, second)
+    if x is None or y is None or not apart(x, y):
+        return None
+    found = Witness("optimum, as a minimum", x, y, first.values, second.values, confirmed)
+    return Verdict("different", f"the optima differ: {x:.12g} and {y:.12g} (as minima)", witness=found)
+
+
+def _confirmed(*solutions: Solution) -> tuple[str, ...]:
+    """The solvers that agree on all of these; none where a second one does not."""
+    names: list[str] = []
+    for solution in solutions:
+        if solution.agreement is None or not solution.agreement.agrees:
+            return ()
+        names += [solution.solver, solution.agreement.solver]
+    return tuple(dict.fromkeys(names))
+
+
+def _by_name(a: Canonical, b: Canonical) -> NDArray[np.int64] | None:
+    """Columns matched by name, where all names are the same."""
+    place = {name: j for j, name in enumerate(b.names)}
+    if set(a.names) != set(place):
+        return None
+    return np.array([place[name] for name in a.names], dtype=np.int64)
+
+
+def _proved(mapping: NDArray[np.int64], finding: Finding, a: Canonical, b: Canonical) -> Verdict:
+    names = b.names
+    return Verdict(
+        "equal",
+        "each model implies the rows of the other, and the objectives agree on all feasible points",
+        variables={name: names[j] for name, j in zip(a.names, mapping.tolist(), strict=True)},
+        rows=finding.implied,
+        rewritten=tuple(f"{which}: {step}" for which, form in (("a", a), ("b", b)) for step in form.steps),
+    )
+
+
+def _renamable(a: Region, b: Region) -> bool:
+    """Whether the columns that are left are the same on both sides, if the models are: no choice was open."""
+    return len(a.form.columns) == len(b.form.columns) and not (a.form.ambiguous or b.form.ambiguous)
+
+
+def _invariants(a: Region, b: Region, deadline: float) -> Verdict | None:
+    """The first difference that both solvers see."""
+    for difference in total_differs(a, b):
+        if difference.needs_renaming and not _renamable(a, b):
+            continue
+        if confirmed := _confirm(difference, a, b, deadline):
+            return _different(witness(difference, a, b, confirmed))
+    return None
+
+
+def _different(found: Witness) -> Verdict:
+    return Verdict("different", f"{found.invariant}: {found.a:.12g} and {found.b:.12g}", witness=found)
+
+
+def _confirm(difference: Difference, a: Region, b: Region, deadline: float) -> tuple[str, ...]:
+    """Ask a second solver for both values."""
+    solutions = []
+    for region, objective, extreme in (
+        (a, difference.a, difference.extreme_a),
+        (b, difference.b, difference.extreme_b),
+    ):
+        solution = _solve(to_model(region.form, objective, "max"), deadline)
+        value = {"optimal": solution.objective, "unbounded": np.inf}.get(solution.status)
+        if value is None or extreme.value is None or apart(value, extreme.value):
+            return ()
+        solutions.append(solution)
+    return _confirmed(*solutions)
+
+
+def _all_mappings(a: Region, b: Region, deadline: float) -> Verdict | None:
+    """Each matching of variables that their own values allow is proved or refuted by a point."""
+    if not _renamable(a, b):
+        return None
+    found = Signatures()
+    for item in signatures(a, b):
+        if isinstance(item, Signatures):
+            found = item
+        elif confirmed := _confirm(item, a, b, deadline):
+            return _different(witness(item, a, b, confirmed))
+    candidates = mappings(found, len(a.form.columns))
+    refuted: list[Finding] = []
+    for mapping in candidates or ():
+        finding = same_set(mapping, a, b)
+        if finding.holds:
+            return _proved(mapping, finding, a.form, b.form)
+        if finding.holds is None:
+            return None
+        refuted.append(finding)
+    return _refuted(refuted, a, b) if refuted and found.complete else None
+
+
+def _refuted(findings: Sequence[Finding], a: Region, b: Region) -> Verdict:
+    """Different: every matching is refuted by a point of one model that breaks the other."""
+    first = findings[0]
+    region, other = (a, "b") if first.within == "a" else (b, "a")
+    assert first.point is not None
+    point = dict(zip(region.form.names, first.point.tolist(), strict=True))
+    left, side = first.values
+    what = f"a point of {first.within} breaks {first.what} of {other}"
+    many = "" if len(findings) == 1 else f", and each of the {len(findings) - 1} other matchings has such a point"
+    found = Witness(
+        what,
+        left,
+        side,
+        point if first.within == "a" else {},
+        point if first.within == "b" else {},
+        ("exact check of the point",),
+    )
+    return Verdict(
+        "different", f"the only matching of variables that their values allow is refuted: {what}{many}", witness=found
+    )
+
+
+def _evidence(mapping: NDArray[np.int64], a: Region, b: Region) -> Evidence:
+    """Optima under objectives drawn at random, the same for matched variables."""
+    generator = np.random.default_rng(0)
+    agreed = drawn = 0
+    for costs in _draws(generator, len(a.form.columns)):
+        over_b = {int(mapping[j]): value for j, value in costs.items()}
+        first, second = a.largest(costs), b.largest(over_b)
+        if first.value is not None and second.value is not None:
+            drawn += 1
+            agreed += not apart(first.value, second.value)
+    return Evidence(agreed, drawn, "name")
+
+
+def _draws(generator: np.random.Generator, columns: int) -> Iterator[Linear]:
+    for _ in range(DRAWN):
+        yield dict(enumerate(generator.normal(size=columns).tolist()))
