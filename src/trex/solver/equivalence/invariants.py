@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
+from trex.solver.equivalence.canonical import Canonical
 from trex.solver.equivalence.graph import TOLERANCE
 from trex.solver.equivalence.region import Extreme, Linear, Region
 from trex.solver.equivalence.verdict import Witness
@@ -108,27 +110,30 @@ def signatures(a: Region, b: Region) -> Iterator[Difference | Signatures]:
     yield found
 
 
-def mappings(found: Signatures, columns: int) -> list[np.ndarray] | None:
-    """All matchings of columns with close signatures; None where there are more than MOST_MAPPINGS."""
-    groups_a: dict[tuple[int, ...], list[int]] = {}
-    groups_b: dict[tuple[int, ...], list[int]] = {}
+def mappings(found: Signatures, a: Canonical, b: Canonical) -> tuple[list[NDArray[np.int64]], bool]:
+    """Matchings of columns with close signatures, at most MOST_MAPPINGS, and whether these are all.
+
+    Among columns that may correspond, the first matching pairs them by cost and bounds.
+    """
+    columns = len(a.columns)
+    groups: list[dict[tuple[int, ...], list[int]]] = [{}, {}]
     labels = [_clusters(one, other) for one, other in zip(found.a, found.b, strict=True)]
-    for j in range(columns):
-        groups_a.setdefault(tuple(label[j] for label in labels), []).append(j)
-        groups_b.setdefault(tuple(label[columns + j] for label in labels), []).append(j)
-    if {key: len(group) for key, group in groups_a.items()} != {key: len(group) for key, group in groups_b.items()}:
-        return []
-    count = math.prod(math.factorial(len(group)) for group in groups_a.values())
-    if count > MOST_MAPPINGS:
-        return None
+    for shift, form, into in ((0, a, groups[0]), (columns, b, groups[1])):
+        alike = sorted(range(columns), key=lambda j: (form.cost[j], form.lower[j], form.upper[j], form.whole[j]))
+        for j in alike:
+            into.setdefault(tuple(label[shift + j] for label in labels), []).append(j)
+    first, second = groups
+    if {key: len(group) for key, group in first.items()} != {key: len(group) for key, group in second.items()}:
+        return [], True
+    count = math.prod(math.factorial(len(group)) for group in first.values())
     every = []
-    keys = list(groups_a)
-    for choice in itertools.product(*(itertools.permutations(groups_b[key]) for key in keys)):
+    choices = itertools.product(*(itertools.permutations(second[key]) for key in first))
+    for choice in itertools.islice(choices, MOST_MAPPINGS):
         mapping = np.empty(columns, dtype=np.int64)
-        for key, images in zip(keys, choice, strict=True):
-            mapping[groups_a[key]] = images
+        for group, images in zip(first.values(), choice, strict=True):
+            mapping[group] = images
         every.append(mapping)
-    return every
+    return every, count <= MOST_MAPPINGS
 
 
 def _clusters(a: list[float], b: list[float]) -> list[int]:

@@ -64,6 +64,7 @@ class Region:
 
     def __init__(self, form: Canonical, deadline: float, relaxed: bool = False) -> None:
         self.form, self.deadline = form, deadline
+        self.most_s = max(deadline - time.perf_counter(), 0.0) / 4  # one hard problem leaves time for others
         self.model = to_model(form, {}, "max")
         if relaxed:
             self.model = replace(self.model, kinds=("continuous",) * len(form.columns))
@@ -73,7 +74,7 @@ class Region:
 
     def largest(self, objective: Linear) -> Extreme:
         """Maximise a linear function within what is left of the time."""
-        left = self.deadline - time.perf_counter()
+        left = min(self.deadline - time.perf_counter(), self.most_s)
         if left <= 0:
             return Extreme(None)
         costs = np.zeros(len(self.form.columns))
@@ -90,7 +91,7 @@ class Region:
             return Extreme(math.inf)
         if status != HighsModelStatus.kOptimal:
             return Extreme(None)
-        point = np.array(self.highs.getSolution().col_value)
+        point = np.array(self.highs.getSolution().col_value)[: len(costs)]
         return Extreme(float(costs @ point), point)
 
     def reach(self, objective: Linear, side: float) -> Extreme:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trex.solver.equivalence.canonical import Canonical
+from trex.solver.equivalence.fractional import fractional_differs
 from trex.solver.equivalence.implied import Finding, same_set
 from trex.solver.equivalence.invariants import (
     Difference,
@@ -57,6 +58,8 @@ def compare_sets(
     finding = same_set(named, region_a, region_b) if named is not None else Finding(None)
     if named is not None and finding.holds:
         return _proved(named, finding, form_a, form_b)
+    if (fractional := fractional_differs(region_a, region_b)) and _renamable(region_a, region_b):
+        return _different(fractional)
     by = _invariants(region_a, region_b, deadline) or _all_mappings(region_a, region_b, deadline)
     if by is not None:
         return by
@@ -166,16 +169,15 @@ def _all_mappings(a: Region, b: Region, deadline: float) -> Verdict | None:
             found = item
         elif confirmed := _confirm(item, a, b, deadline):
             return _different(witness(item, a, b, confirmed))
-    candidates = mappings(found, len(a.form.columns))
+    candidates, complete = mappings(found, a.form, b.form)
     refuted: list[Finding] = []
-    for mapping in candidates or ():
+    for mapping in candidates:
         finding = same_set(mapping, a, b)
         if finding.holds:
             return _proved(mapping, finding, a.form, b.form)
-        if finding.holds is None:
-            return None
+        complete &= finding.holds is False
         refuted.append(finding)
-    return _refuted(refuted, a, b) if refuted and found.complete else None
+    return _refuted(refuted, a, b) if refuted and complete and found.complete else None
 
 
 def _refuted(findings: Sequence[Finding], a: Region, b: Region) -> Verdict:
