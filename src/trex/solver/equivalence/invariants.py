@@ -111,9 +111,9 @@ def signatures(a: Region, b: Region) -> Iterator[Difference | Signatures]:
 
 
 def mappings(found: Signatures, a: Canonical, b: Canonical) -> tuple[list[NDArray[np.int64]], bool]:
-    """Matchings of columns with close signatures, at most MOST_MAPPINGS, and whether these are all.
+    """The matchings of columns with close signatures, and whether these are all.
 
-    Among columns that may correspond, the first matching pairs them by cost and bounds.
+    Where there are more than MOST_MAPPINGS, the only one is that which pairs columns by cost and bounds.
     """
     columns = len(a.columns)
     groups: list[dict[tuple[int, ...], list[int]]] = [{}, {}]
@@ -126,14 +126,15 @@ def mappings(found: Signatures, a: Canonical, b: Canonical) -> tuple[list[NDArra
     if {key: len(group) for key, group in first.items()} != {key: len(group) for key, group in second.items()}:
         return [], True
     count = math.prod(math.factorial(len(group)) for group in first.values())
+    complete = count <= MOST_MAPPINGS
+    choices = [itertools.permutations(second[key]) if complete else [second[key]] for key in first]
     every = []
-    choices = itertools.product(*(itertools.permutations(second[key]) for key in first))
-    for choice in itertools.islice(choices, MOST_MAPPINGS):
+    for choice in itertools.product(*choices):
         mapping = np.empty(columns, dtype=np.int64)
         for group, images in zip(first.values(), choice, strict=True):
             mapping[group] = images
         every.append(mapping)
-    return every, count <= MOST_MAPPINGS
+    return every, complete
 
 
 def _clusters(a: list[float], b: list[float]) -> list[int]:
