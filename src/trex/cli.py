@@ -9,10 +9,13 @@ from typing import Annotated
 import tyro
 from tyro.extras import SubcommandApp
 
-from trex.commands import checkpoint
+from trex.commands import solver
+from trex.commands.checkpoint import checkpoint
 
 app = SubcommandApp()
 app.command(checkpoint, name="checkpoint", help="Look at weights, fetch, convert and check them.")
+app.command(solver.solve)
+app.command(solver.compare)
 SHOWN = 12  # changed values of one record that `trex publish` lists
 RESUMED = {"reproduce", "download", "dequantize", "convert"}  # commands that keep what they have finished
 MANY = ("--chapter", "--set")  # options that take several values

@@ -6,6 +6,7 @@ defined variables lead from one to the other.
 """
 
 import time
+from collections.abc import Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +14,8 @@ from trex.solver import lp
 from trex.solver.equivalence.canonical import canonical
 from trex.solver.equivalence.draft import Draft, draft, simplify
 from trex.solver.equivalence.matched import match
-from trex.solver.equivalence.published import published_verdict
-from trex.solver.equivalence.reformulate import reformulate
+from trex.solver.equivalence.published import declared_binaries, published_verdict
+from trex.solver.equivalence.reformulate import drop_unused, reformulate, unused
 from trex.solver.equivalence.semantics import compare_sets
 from trex.solver.equivalence.verdict import Evidence, Verdict, Witness
 from trex.solver.model import Model, ModelError
@@ -44,7 +45,7 @@ def compare(a: Model | str | Path, b: Model | str | Path, mode: str = "full", ti
         raise ModelError(f"time_s = {time_s!r}; a positive number of seconds is accepted")
     first, second = (source if isinstance(source, Model) else lp.read(source) for source in (a, b))
     if mode == "as-published":
-        equal, reason = published_verdict(first, second)
+        equal, reason = published_verdict(first, second, (_binaries(a), _binaries(b)))
         verdict = Verdict("equal" if equal else "different", reason)
     else:
         verdict = _compare(first, second, mode == "full", begin + time_s)
@@ -58,6 +59,9 @@ def _compare(a: Model, b: Model, full: bool, deadline: float) -> Verdict:
         return verdict
     reformulate(first)
     reformulate(second)
+    if len(a.variables) != len(b.variables) and len(unused(first)) != len(unused(second)):
+        drop_unused(first)
+        drop_unused(second)
     form_a, form_b = canonical(first), canonical(second)
     if form_a.steps or form_b.steps:
         again = match(form_a, form_b, deadline)
@@ -70,3 +74,8 @@ def _plain(model: Model) -> Draft:
     work = draft(model)
     simplify(work)
     return work
+
+
+def _binaries(source: Model | str | Path) -> Set[str] | None:
+    """Variables that a text declares as binary, which a `Model` does not tell from integers in [0, 1]."""
+    return None if isinstance(source, Model) else declared_binaries(lp.content(source))

@@ -45,6 +45,7 @@ class Canonical:
     implications: tuple[Implication, ...]
     sos: tuple[SOS, ...]  # columns in the new numbers
     functions: tuple[Function, ...]
+    fixed: dict[str, float]  # variables with a constant value, and that value
     bounds_from: dict[int, list[str]]  # column in the new numbers -> rows that became its bounds
     steps: tuple[str, ...]
     ambiguous: bool
@@ -54,6 +55,10 @@ class Canonical:
     def names(self) -> list[str]:
         """The model's names of the columns."""
         return [self.model.variables[j] for j in self.columns]
+
+    def comparable(self, other: "Canonical") -> bool:
+        """Whether fixed variables count: where one model has more variables, some of them are left out of it."""
+        return len(self.model.variables) == len(other.model.variables)
 
     @property
     def linear(self) -> bool:
@@ -93,6 +98,7 @@ def canonical(work: Draft) -> Canonical:
             Function(f.name, f.kind, place[f.result], tuple(place[j] for j in f.arguments), f.constant)
             for f in work.model.functions
         ),
+        fixed={work.model.variables[j]: value for j, value in sorted(work.fixed.items())},
         bounds_from={place[j]: rows for j, rows in work.bounds_from.items() if j in place},
         steps=tuple(work.steps),
         ambiguous=work.ambiguous,

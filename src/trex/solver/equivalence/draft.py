@@ -42,6 +42,7 @@ class Draft:
     rows: list[DraftRow]
     quadratic: dict[tuple[int, int], float]
     alive: set[int]
+    fixed: dict[int, float]  # columns that left because their bounds are one number
     special: set[int]  # columns in sets, indicators, functions, and semi-continuous ones: left as they are
     bounds_from: dict[int, list[str]] = field(default_factory=dict)  # column -> singleton rows that became its bounds
     steps: list[str] = field(default_factory=list)
@@ -89,6 +90,7 @@ def draft(model: Model) -> Draft:
         rows=rows,
         quadratic={pair: sign * c for pair, c in model.quadratic.items() if c},
         alive=set(range(len(model.variables))),
+        fixed={},
         special=special,
     )
 
@@ -118,7 +120,8 @@ def _bounds(work: Draft) -> bool:
                 kept.append(row)
         else:
             ((j, value),) = row.terms.items()
-            low, high = sorted((row.lower / value, row.upper / value))
+            ends = row.lower / value, row.upper / value
+            low, high = ends if value > 0 else ends[::-1]
             work.lower[j], work.upper[j] = max(work.lower[j], low), min(work.upper[j], high)
             work.bounds_from.setdefault(j, []).append(row.name)
             _round(work, j)
@@ -153,6 +156,7 @@ def _fixed(work: Draft) -> bool:
         return False
     work.alive -= gone
     at = work.lower
+    work.fixed |= {j: at[j] for j in gone}
     for j in gone:
         work.offset = shifted(work.offset, [work.cost[j] * at[j]])
     work.quadratic, linear, constant = _without(work.quadratic, gone, at)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from trex.solver.equivalence.canonical import Canonical, HalfSpace
 from trex.solver.equivalence.graph import TOLERANCE
+from trex.solver.equivalence.matched import fixed_alike
 from trex.solver.equivalence.redundant import IMPLIED
 from trex.solver.equivalence.region import Linear, Region
 
@@ -107,4 +108,5 @@ def _tighter(twin: HalfSpace, terms: tuple[tuple[int, float], ...], side: float)
 
 def _same_beyond_linear(mapping: list[int], a: Canonical, b: Canonical) -> bool:
     """Only linear forms are compared here: for others, isomorphism and the optimum must do."""
-    return a.linear and b.linear and len(mapping) == len(b.columns)
+    same_fixed = not a.comparable(b) or fixed_alike(a, b) is not None
+    return a.linear and b.linear and len(mapping) == len(b.columns) and same_fixed

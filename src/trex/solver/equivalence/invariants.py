@@ -39,6 +39,8 @@ class Difference:
     b: Linear
     extreme_a: Extreme
     extreme_b: Extreme
+    constant_a: float = 0.0  # of the function, beside its linear part
+    constant_b: float = 0.0
     needs_renaming: bool = True  # whether it only means something where the columns left are the same
 
 
@@ -58,7 +60,8 @@ def total_differs(a: Region, b: Region) -> Iterator[Difference]:
         for difference in _compare("largest objective", _mix(a, 1.0, 0.0), _mix(b, 1.0, 0.0), a, b):
             yield replace(difference, needs_renaming=False)
         for share, weight in MIXES:
-            yield from _compare(_words(share, weight), _mix(a, share, weight), _mix(b, share, weight), a, b)
+            fixed = [weight * math.fsum(r.form.fixed.values()) * a.form.comparable(b.form) for r in (a, b)]
+            yield from _compare(_words(share, weight), _mix(a, share, weight), _mix(b, share, weight), a, b, *fixed)
 
 
 def _words(share: float, weight: float) -> str:
@@ -71,10 +74,14 @@ def _mix(region: Region, share: float, weight: float) -> Linear:
     return {j: share * cost + weight for j, cost in enumerate(region.form.cost)}
 
 
-def _compare(what: str, over_a: Linear, over_b: Linear, a: Region, b: Region) -> Iterator[Difference]:
+def _compare(
+    what: str, over_a: Linear, over_b: Linear, a: Region, b: Region, constant_a: float = 0.0, constant_b: float = 0.0
+) -> Iterator[Difference]:
     first, second = a.largest(over_a), b.largest(over_b)
-    if first.value is not None and second.value is not None and apart(first.value, second.value):
-        yield Difference(what, over_a, over_b, first, second)
+    if first.value is None or second.value is None:
+        return
+    if apart(first.value + constant_a, second.value + constant_b):
+        yield Difference(what, over_a, over_b, first, second, constant_a, constant_b)
 
 
 def signatures(a: Region, b: Region) -> Iterator[Difference | Signatures]:
@@ -155,6 +162,8 @@ def witness(difference: Difference, a: Region, b: Region, confirmed_by: tuple[st
         {} if extreme.point is None else dict(zip(region.form.names, extreme.point.tolist(), strict=True))
         for region, extreme in ((a, difference.extreme_a), (b, difference.extreme_b))
     ]
-    return Witness(
-        difference.invariant, difference.extreme_a.value, difference.extreme_b.value, points[0], points[1], confirmed_by
+    values = (
+        (difference.extreme_a.value or 0.0) + difference.constant_a,
+        (difference.extreme_b.value or 0.0) + difference.constant_b,
     )
+    return Witness(difference.invariant, *values, points[0], points[1], confirmed_by)

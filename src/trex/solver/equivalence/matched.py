@@ -38,7 +38,7 @@ def match(a: Canonical, b: Canonical, deadline: float) -> Verdict:
     return Verdict(
         "equal",
         f"{ISOMORPHIC} after rewriting" if a.steps or b.steps else ISOMORPHIC,
-        variables={name: b.names[images[j]] for j, name in enumerate(a.names)},
+        variables={name: b.names[images[j]] for j, name in enumerate(a.names)} | (fixed_alike(a, b) or {}),
         rows=tuple(dict.fromkeys(rows)),
         largest_difference=largest_difference(found.mapping, first, second),
         rewritten=tuple(f"{which}: {step}" for which, form in (("a", a), ("b", b)) for step in form.steps),
@@ -66,7 +66,21 @@ def _counts(a: Graph, b: Graph) -> Witness | None:
             return Witness(what, one, other)
     if abs(first.offset - second.offset) > TOLERANCE * max(abs(first.offset), abs(second.offset)):
         return Witness("the objective's constant, as a minimum", first.offset, second.offset)
+    if first.comparable(second) and fixed_alike(first, second) is None:
+        return Witness("values of the fixed variables", sorted(first.fixed.values()), sorted(second.fixed.values()))
     return None
+
+
+def fixed_alike(a: Canonical, b: Canonical) -> dict[str, str] | None:
+    """Fixed variables of a to those of b with the same values; None where the values differ."""
+    pairs = list(zip(_by_value(a), _by_value(b), strict=False))
+    if len(a.fixed) != len(b.fixed) or any(abs(x - y) > TOLERANCE * max(abs(x), abs(y)) for (x, _), (y, _) in pairs):
+        return None
+    return {name: image for (_, name), (_, image) in pairs}
+
+
+def _by_value(form: Canonical) -> list[tuple[float, str]]:
+    return sorted((value, name) for name, value in form.fixed.items())
 
 
 def _structure(found: Isomorphism, a: Graph, b: Graph) -> Witness:

@@ -13,9 +13,22 @@ MOST_ENTRIES = 50  # of a row whose free column is substituted elsewhere: more w
 
 def reformulate(work: Draft) -> None:
     """Apply every rule until none applies; `work.steps` says what was done."""
-    rules: tuple[Callable[[Draft], bool], ...] = (_unused, _implied_integers, _copies, _slacks, _defined)
+    rules: tuple[Callable[[Draft], bool], ...] = (_implied_integers, _copies, _slacks, _defined)
     while any(rule(work) for rule in rules):
         simplify(work)
+
+
+def unused(work: Draft) -> set[int]:
+    """Columns in no row and not in the objective: their values mean nothing."""
+    used = {j for row in work.rows for j in row.terms}
+    return {j for j in _open(work) - used if not work.cost[j] and work.lower[j] <= work.upper[j]}
+
+
+def drop_unused(work: Draft) -> None:
+    """Take unused columns out: for models of which one has more of them, otherwise they are variables as all others."""
+    gone = unused(work)
+    work.alive -= gone
+    work.steps += [f"{_name(work, j)} is used nowhere" for j in sorted(gone)]
 
 
 def _open(work: Draft) -> set[int]:
@@ -25,15 +38,6 @@ def _open(work: Draft) -> set[int]:
 
 def _name(work: Draft, j: int) -> str:
     return work.model.variables[j]
-
-
-def _unused(work: Draft) -> bool:
-    """Columns in no row and not in the objective: their values mean nothing."""
-    used = {j for row in work.rows for j in row.terms}
-    gone = {j for j in _open(work) - used if not work.cost[j] and work.lower[j] <= work.upper[j]}
-    work.alive -= gone
-    work.steps += [f"{_name(work, j)} is used nowhere" for j in sorted(gone)]
-    return bool(gone)
 
 
 def _implied_integers(work: Draft) -> bool:
@@ -100,11 +104,11 @@ def _fits(work: Draft, row: DraftRow, j: int) -> bool:
 def _to_range(work: Draft, row: DraftRow, j: int) -> None:
     """Column j leaves an equality, and the objective; its bounds become the sides of the row."""
     value, side = row.terms.pop(j), row.upper
-    ends = sorted(
+    low, high = (
         shifted(side, [-value * bound]) if math.isfinite(bound) else -value * bound
-        for bound in (work.lower[j], work.upper[j])
+        for bound in (work.upper[j], work.lower[j])
     )
-    row.lower, row.upper = ends
+    row.lower, row.upper = (low, high) if value > 0 else (high, low)
     _move_cost(work, j, {k: -other / value for k, other in row.terms.items()}, side / value)
     work.alive.discard(j)
 
