@@ -6,7 +6,7 @@ from dataclasses import replace
 from trex.solver.equivalence.canonical import Canonical
 from trex.solver.equivalence.region import Region
 
-IMPLIED = 1e-7  # relative where the side is above 1: by how much a solver's optimum may pass a side that is implied
+IMPLIED = 1e-9  # relative where the side is above 1: by how much a solver's optimum may pass a side that is implied
 
 
 def without_redundant(form: Canonical, deadline: float) -> Canonical:

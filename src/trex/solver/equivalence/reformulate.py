@@ -114,23 +114,25 @@ def _to_range(work: Draft, row: DraftRow, j: int) -> None:
 
 
 def _defined(work: Draft) -> bool:
-    """A free column of an equality is replaced by the row everywhere else."""
-    uses = work.uses()
+    """A column declared free that occurs in an equality is replaced by the row everywhere else."""
+    uses, model = work.uses(), work.model
+    declared_free = (model.lower == -math.inf) & (model.upper == math.inf)
     for row in work.rows:
         if not row.equality or row.quadratic or not 2 <= len(row.terms) <= MOST_ENTRIES:
             continue
-        free = [
-            j
-            for j in row.terms
-            if j in _open(work) and _fits(work, row, j) and work.lower[j] == -math.inf and work.upper[j] == math.inf
-        ]
+        free = [j for j in row.terms if declared_free[j] and j in _open(work) and _fits(work, row, j)]
         if not free:
             continue
         work.ambiguous |= len(free) > 1
         j = min(free, key=lambda j: (len(uses[j]), work.cost[j]))
         value = row.terms[j]
+        terms, constant = {k: -other / value for k, other in row.terms.items() if k != j}, row.upper / value
         work.rows = [other for other in work.rows if other is not row]
-        _substitute(work, j, {k: -other / value for k, other in row.terms.items() if k != j}, row.upper / value)
+        if math.isfinite(work.lower[j]) or math.isfinite(work.upper[j]):  # from rows over this column alone
+            name = work.bounds_from.get(j, [f"bounds of {_name(work, j)}"])[0]
+            low, high = (shifted(bound, [-constant]) for bound in (work.lower[j], work.upper[j]))
+            work.rows.append(DraftRow(name, dict(terms), low, high))
+        _substitute(work, j, terms, constant)
         work.steps.append(f"{_name(work, j)} is defined by row {row.name}")
         return True
     return False

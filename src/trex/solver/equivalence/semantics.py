@@ -3,10 +3,12 @@
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trex.solver import exact
 from trex.solver.equivalence.canonical import Canonical
 from trex.solver.equivalence.fractional import fractional_differs
 from trex.solver.equivalence.implied import Finding, same_set
@@ -27,6 +29,7 @@ from trex.solver.model import Model
 from trex.solver.solve import Solution, solve
 
 DECIDED = ("optimal", "infeasible", "unbounded")
+EXACTLY = 1e-9  # of the largest term of the objective: rational optima that differ by more are different
 DRAWN = 20  # objectives of the evidence
 INFEASIBLE = (
     "both models are infeasible: their feasible sets are empty, whatever the rows say, and the rows are not the same"
@@ -42,7 +45,7 @@ def compare_sets(
     """
     unknown = Verdict("unknown", "no solver found a difference, and no mapping was proved", witness=in_form.witness)
     first, second = _solve(a, deadline), _solve(b, deadline)
-    if found := _optimum(a, b, first, second):
+    if found := _optimum(a, b, first, second, deadline):
         return found
     if first.status == second.status == "infeasible":
         return replace(unknown, reason=INFEASIBLE)
@@ -79,7 +82,7 @@ def _value(model: Model, solution: Solution) -> float | None:
     return solution.objective if model.sense == "min" else -solution.objective
 
 
-def _optimum(a: Model, b: Model, first: Solution, second: Solution) -> Verdict | None:
+def _optimum(a: Model, b: Model, first: Solution, second: Solution, deadline: float) -> Verdict | None:
     """Different status, or different optimum, both confirmed by a second solver."""
     if first.status not in DECIDED or second.status not in DECIDED:
         return None
@@ -90,10 +93,33 @@ def _optimum(a: Model, b: Model, first: Solution, second: Solution) -> Verdict |
         found = Witness("status", first.status, second.status, first.values, second.values, confirmed)
         return Verdict("different", f"one model is {first.status}, the other {second.status}", witness=found)
     x, y = _value(a, first), _value(b, second)
-    if x is None or y is None or not apart(x, y):
+    if x is None or y is None:
         return None
+    if not apart(x, y):
+        rational = _exactly_apart(a, b, first, second, deadline)
+        if rational is None:
+            return None
+        (x, y), confirmed = rational, (*confirmed, "rational arithmetic")
     found = Witness("optimum, as a minimum", x, y, first.values, second.values, confirmed)
-    return Verdict("different", f"the optima differ: {x:.12g} and {y:.12g} (as minima)", witness=found)
+    return Verdict("different", f"the optima differ: {x:.17g} and {y:.17g} (as minima)", witness=found)
+
+
+def _exactly_apart(
+    a: Model, b: Model, first: Solution, second: Solution, deadline: float
+) -> tuple[float, float] | None:
+    """Optima of linear programs that are close as floats, where their rational values differ."""
+    if len(a.integers) or len(b.integers) or a.beyond_linear or b.beyond_linear:
+        return None
+    values, size = [], 0.0
+    for model, solution in ((a, first), (b, second)):
+        point = np.array([solution.values[name] for name in model.variables])
+        value, _ = exact.value(model, point, max((deadline - time.perf_counter()) / 4, 0.05))
+        if value is None:
+            return None
+        values.append(value if model.sense == "min" else -value)
+        size = max(size, float(np.abs(model.cost * point).max(initial=abs(model.offset))))
+    apart_by = abs(values[0] - values[1])
+    return (float(values[0]), float(values[1])) if apart_by > Fraction(EXACTLY * size) else None
 
 
 def _confirmed(*solved: tuple[Model, Solution]) -> tuple[str, ...]:
