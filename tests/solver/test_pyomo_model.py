@@ -2,10 +2,14 @@
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pyomo.environ as pyo
+import pyomo.gdp as gdp
+import pyomo.mpec as mpec
 import pytest
+from tests.solver.comparing import meaning
 
 import trex.paths
 from trex.solver import lp
@@ -94,6 +98,32 @@ def test_inactive_parts_do_not_count_and_blocks_do():
     assert model.rows == ("c", "b.link") and model.kinds == ("continuous", "continuous", "integer")
 
 
+@pytest.mark.parametrize("sense", [pyo.minimize, pyo.maximize])
+def test_quadratic_rows_sets_and_ranges_equal_pyomo_s_lp_file(sense, tmp_path):
+    m = plane(
+        sense=sense,
+        objective=lambda m: m.x["A", 1] * 2 + m.x["B", 2] ** 2 - 3 * m.x["A", 1] * m.x["B", 2] + 4,
+        c=lambda a, b: a**2 + 3 * a * b - b + 1 <= 9,
+        d=lambda a, b: a + b + a + 2 == 4,
+        e=lambda a, b: b**2 - a * b >= -3,
+    )
+    m.y = pyo.Var(range(3), bounds=(-1, 5))
+    m.link = pyo.Constraint(expr=pyo.quicksum(m.y[i] for i in range(3)) >= m.x["A", 1])
+    m.s = pyo.SOSConstraint(var=m.y, sos=1)
+    m.t = pyo.SOSConstraint(var=m.y, sos=2, weights={0: 3, 1: 1, 2: 2})
+    path = tmp_path / "model.lp"
+    m.write(str(path), io_options={"symbolic_solver_labels": True})
+    model = from_pyomo(m)
+    labels = tuple(name.translate(str.maketrans("[,]", "(_)")) for name in model.variables)  # how the file has them
+    ours, file = meaning(replace(model, variables=labels)), meaning(lp.read(path))
+    for side in (ours, file):
+        side["rows"].sort(key=lambda row: (sorted(row[0].items()), sorted(row[1].items())))
+        side["sos"].sort()
+    assert ours == file
+    m.r = pyo.Constraint(expr=(1, m.x["A", 1] + 1, 5))  # the file has two rows for this one
+    assert meaning(from_pyomo(m))["rows"][-1] == ({"x[A,1]": 1}, {}, 0, 4)
+
+
 def no_objective(m):
     m.objective.deactivate()
 
@@ -106,16 +136,29 @@ def nonlinear_row(m):
     m.c = pyo.Constraint(expr=pyo.exp(m.x["A", 1]) <= 3)
 
 
-def quadratic_row(m):
-    m.c = pyo.Constraint(expr=m.x["A", 1] ** 2 <= 3)
+def cubic_row(m):
+    m.c = pyo.Constraint(expr=m.x["A", 1] ** 3 <= 3)
 
 
 def cubic_objective(m):
     m.objective.set_value(m.x["A", 1] ** 3)
 
 
-def special_ordered_set(m):
+def disjunction(m):
+    m.s = gdp.Disjunction(expr=[m.x["A", 1] <= 1, m.x["A", 1] >= 2])
+
+
+def complementarity(m):
+    m.s = mpec.Complementarity(expr=mpec.complements(m.x["A", 1] >= 0, m.x["B", 2] >= 0))
+
+
+def set_with_a_fixed_variable(m):
+    m.x["A", 1].fix(1)
     m.s = pyo.SOSConstraint(var=m.x, sos=1)
+
+
+def names_that_clash(m):
+    m.c = pyo.Constraint(expr=m.x["A", 1] + plane().x["A", 1] >= 1)  # of another model
 
 
 def semicontinuous(m):
@@ -132,9 +175,12 @@ def fixed_without_value(m):
         (no_objective, "has 0"),
         (two_objectives, "has 2: objective, second"),
         (nonlinear_row, "row 'c'"),
-        (quadratic_row, "row 'c' is quadratic"),
+        (cubic_row, "row 'c' is not linear or quadratic"),
         (cubic_objective, "objective 'objective'"),
-        (special_ordered_set, "'s' is a SOSConstraint"),
+        (disjunction, "is a Disjunct"),
+        (complementarity, "'s' is a Complementarity"),
+        (set_with_a_fixed_variable, r"'s' has the fixed variable 'x\[A,1\]'"),
+        (names_that_clash, r"'x\[A,1\]' is named twice"),
         (semicontinuous, "'z' has domain"),
         (fixed_without_value, r"'x\[A,1\]' is fixed"),
     ],

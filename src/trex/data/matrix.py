@@ -4,9 +4,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from trex.data.problem import DataError
+from trex.solver.builder import Builder, Column, Row
 from trex.solver.model import Model
 
 
@@ -32,25 +31,12 @@ class Matrix:
 
     def model(self) -> Model:
         """The rows in compressed sparse row form. Raises DataError for a row over an unknown variable."""
-        place = {name: j for j, name in enumerate(self.columns)}
-        for row, (over, _, _) in self.rows.items():
-            if unknown := [name for name in over if name not in place]:
+        builder = Builder(self.sense, self.offset)
+        for name, numbers in self.columns.items():
+            builder.variable(name)
+            builder.columns[name] = Column(*numbers)
+        for row, (over, lower, upper) in self.rows.items():
+            if unknown := [name for name in over if name not in self.columns]:
                 raise DataError(f"row {row!r} is over {unknown[0]!r}, which is no variable")
-        cost, lower, upper, kinds = zip(*self.columns.values(), strict=True)
-        terms = [row[0] for row in self.rows.values()]
-        return Model(
-            sense=self.sense,
-            offset=self.offset,
-            variables=tuple(self.columns),
-            kinds=kinds,
-            cost=np.array(cost, dtype=float),
-            lower=np.array(lower, dtype=float),
-            upper=np.array(upper, dtype=float),
-            rows=tuple(self.rows),
-            row_lower=np.array([row[1] for row in self.rows.values()], dtype=float),
-            row_upper=np.array([row[2] for row in self.rows.values()], dtype=float),
-            start=np.cumsum([0, *map(len, terms)]).astype(np.int64),
-            index=np.array([place[name] for row in terms for name in row], dtype=np.int64),
-            value=np.array([value for row in terms for value in row.values()], dtype=float),
-            quadratic={},
-        )
+            builder.rows.append(Row(row, {builder.place[name]: value for name, value in over.items()}, lower, upper))
+        return builder.model()

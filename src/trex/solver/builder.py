@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from trex.solver.model import SOS, Function, Indicator, Model, Quadratic
+from trex.solver.model import SOS, Function, Indicator, Model
 
 
 @dataclass
@@ -27,7 +27,7 @@ class Row:
     terms: Mapping[int, float]
     lower: float
     upper: float
-    quadratic: Quadratic = field(default_factory=dict)
+    quadratic: dict[tuple[int, int], float] = field(default_factory=dict)
 
 
 @dataclass
@@ -50,6 +50,11 @@ class Builder:
             self.place[name] = len(self.place)
             self.columns[name] = Column()
         return self.place[name]
+
+    def column(self, name: str) -> Column:
+        """A variable's bounds, kind and cost, to be changed; it is added where it is new."""
+        self.variable(name)
+        return self.columns[name]
 
     def model(self) -> Model:
         """The collected parts as sparse arrays; entries of 0 are kept. Raises ModelError where they contradict."""

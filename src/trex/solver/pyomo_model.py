@@ -1,18 +1,19 @@
-"""A Pyomo model as a `Model`: linear rows, a linear or quadratic objective, all other components refused by name."""
+"""A Pyomo model as a `Model`: linear and quadratic rows and objective, special ordered sets; all else is refused."""
 
 import math
 from typing import Any
 
-import numpy as np
+from trex.solver.builder import Builder, Row
+from trex.solver.model import SOS, Model, ModelError
 
-from trex.solver.model import Model, ModelError
+Pairs = dict[tuple[int, int], float]
 
 
 def from_pyomo(model: Any) -> Model:
     """Read a pyomo ConcreteModel; it is not changed. Fixed variables enter as constants.
 
-    Raises ModelError for no or several active objectives, a nonlinear row, an objective of degree above two, a variable
-    domain other than continuous or integer, and active components that are not rows (SOS, disjunctions, …).
+    Raises ModelError for no or several active objectives, rows or objectives of degree above two, a variable domain
+    other than continuous or integer, and active components of other kinds (disjunctions, complementarity, …).
     """
     import pyomo.environ as pyo
 
@@ -21,64 +22,57 @@ def from_pyomo(model: Any) -> Model:
     if len(objectives) != 1:
         names = ", ".join(o.name for o in objectives) or "none"
         raise ModelError(f"one active objective is accepted; the model has {len(objectives)}: {names}")
-    columns = _Columns()
+    builder = Builder(sense="min" if objectives[0].sense == pyo.minimize else "max")
+    columns = _Columns(builder)
     for var in model.component_data_objects(pyo.Var, active=True, descend_into=True):
         if not var.fixed:
             columns.of(var)
         elif var.value is None:
             raise ModelError(f"variable {var.name!r} is fixed without a value")
-    offset, cost, quadratic = _terms(objectives[0].expr, columns, f"objective {objectives[0].name!r}")
-    rows, sides, start, index, value = [], [], [0], [], []
+    where = f"objective {objectives[0].name!r}"
+    builder.offset, cost, builder.quadratic = _terms(objectives[0].expr, columns, where)
+    placed = list(builder.columns.values())
+    for j, value in cost.items():
+        placed[j].cost = value
     for row in model.component_data_objects(pyo.Constraint, active=True, descend_into=True):
         lower, body, upper = row.to_bounded_expression(evaluate_bounds=True)
         constant, linear, square = _terms(body, columns, f"row {row.name!r}")
-        if square:
-            raise ModelError(f"row {row.name!r} is quadratic: only linear rows are accepted")
-        rows.append(row.name)
-        sides.append((_side(lower, -math.inf) - constant, _side(upper, math.inf) - constant))
-        index += list(linear)
-        value += list(linear.values())
-        start.append(len(index))
-    lower_upper = [_bounds(var) for var in columns.variables]
-    costs = np.zeros(len(columns.variables))
-    costs[list(cost)] = list(cost.values())
-    return Model(
-        sense="min" if objectives[0].sense == pyo.minimize else "max",
-        offset=offset,
-        variables=tuple(var.name for var in columns.variables),
-        kinds=tuple("continuous" if var.is_continuous() else "integer" for var in columns.variables),
-        cost=costs,
-        lower=np.array([low for low, _ in lower_upper], dtype=float),
-        upper=np.array([high for _, high in lower_upper], dtype=float),
-        rows=tuple(rows),
-        row_lower=np.array([low for low, _ in sides], dtype=float),
-        row_upper=np.array([high for _, high in sides], dtype=float),
-        start=np.array(start, dtype=np.int64),
-        index=np.array(index, dtype=np.int64),
-        value=np.array(value, dtype=float),
-        quadratic=quadratic,
-    )
+        sides = _side(lower, -math.inf) - constant, _side(upper, math.inf) - constant
+        builder.rows.append(Row(row.name, linear, *sides, square))
+    for ordered in model.component_data_objects(pyo.SOSConstraint, active=True, descend_into=True):
+        builder.sos.append(_set(ordered, columns))
+    return builder.model()
+
+
+def _set(ordered: Any, columns: "_Columns") -> SOS:
+    members, weights = zip(*ordered.get_items(), strict=True)
+    if fixed := [var.name for var in members if var.fixed]:
+        raise ModelError(f"set {ordered.name!r} has the fixed variable {fixed[0]!r}: not represented")
+    return SOS(ordered.name, ordered.level, tuple(map(columns.of, members)), tuple(map(float, weights)))
 
 
 class _Columns:
     """Numbers the variables in the order in which they are met."""
 
-    def __init__(self) -> None:
-        self.variables: list[Any] = []
+    def __init__(self, builder: Builder) -> None:
+        self.builder = builder
         self._position: dict[int, int] = {}
 
     def of(self, var: Any) -> int:
         if id(var) not in self._position:
             if not (var.is_continuous() or var.is_integer() or var.is_binary()):
                 raise ModelError(f"variable {var.name!r} has domain {var.domain}: continuous and integer are accepted")
-            self._position[id(var)] = len(self.variables)
-            self.variables.append(var)
+            name = var.name
+            if name in self.builder.place:
+                raise ModelError(f"variable {name!r} is named twice")
+            column = self.builder.column(name)
+            column.kind = "continuous" if var.is_continuous() else "integer"
+            column.lower, column.upper = _bounds(var)
+            self._position[id(var)] = self.builder.place[name]
         return self._position[id(var)]
 
 
-def _terms(
-    expression: Any, columns: _Columns, where: str
-) -> tuple[float, dict[int, float], dict[tuple[int, int], float]]:
+def _terms(expression: Any, columns: _Columns, where: str) -> tuple[float, dict[int, float], Pairs]:
     """Constant, linear and quadratic coefficients of an expression; terms of one variable are added up."""
     from pyomo.repn import generate_standard_repn
 
@@ -89,7 +83,7 @@ def _terms(
     for var, coefficient in zip(form.linear_vars, form.linear_coefs, strict=True):
         position = columns.of(var)
         linear[position] = linear.get(position, 0.0) + float(coefficient)
-    quadratic: dict[tuple[int, int], float] = {}
+    quadratic: Pairs = {}
     for (first, second), coefficient in zip(form.quadratic_vars, form.quadratic_coefs, strict=True):
         i, j = sorted((columns.of(first), columns.of(second)))
         quadratic[i, j] = quadratic.get((i, j), 0.0) + float(coefficient)
@@ -110,7 +104,7 @@ def _refuse_unknown_components(model: Any) -> None:
 
     harmless = {
         pyo.Block, pyo.Constraint, pyo.Objective, pyo.Var, pyo.Set, pyo.RangeSet, pyo.Param, pyo.Expression,
-        pyo.Suffix, pyo.BuildAction, pyo.BuildCheck, pyo.SetOf,
+        pyo.Suffix, pyo.BuildAction, pyo.BuildCheck, pyo.SetOf, pyo.SOSConstraint,
     }  # fmt: skip
     for component in model.component_objects(active=True, descend_into=True):
         if component.ctype not in harmless:

@@ -1,59 +1,75 @@
 """Solve a model and believe only what can be checked: convexity before the run, the point after it.
 
-HiGHS calls many indefinite quadratic programs optimal with a wrong value, and leaves "infeasible or unbounded" open for
-unbounded mixed-integer programs; both are settled here.
+HiGHS goes first. It calls many indefinite quadratic programs optimal with a wrong value, and leaves "infeasible or
+unbounded" open for unbounded mixed-integer programs; both are settled here, as is what only SCIP can take.
 """
 
-import math
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from numbers import Real
 from typing import Any
 
-import highspy
 import numpy as np
-from highspy import HighsModelStatus
-from numpy.typing import NDArray
 
-from trex.solver import highs
+from trex.solver import exact, highs, scip
+from trex.solver.believe import (
+    MIXED_QUADRATIC,
+    NOT_CONVEX,
+    Limits,
+    beyond_highs,
+    by_highs,
+    by_scip,
+    feasible,
+    without_point,
+)
+from trex.solver.check import TOLERANCE, violation
+from trex.solver.child import call
+from trex.solver.convexity import CURVATURE, curvature, recession
 from trex.solver.model import Model, ModelError
+from trex.solver.second import second
+from trex.solver.solution import STATUSES, Agreement, Solution
 
-NOT_CONVEX = "the quadratic objective is not convex: an optimum that HiGHS reports is no proof"
-MIXED_QUADRATIC = "HiGHS does not solve mixed-integer quadratic programs"
-STATUSES = ("optimal", "infeasible", "unbounded", "infeasible_or_unbounded", "time_limit", "error")
-TOLERANCE = 1e-6  # of bounds, sides of rows and integrality, relative where the number compared with is above 1
-ROUNDING = 1e-12  # of a row's largest term: what HiGHS' own sums may be off by
-CURVATURE = 1e-10  # eigenvalue of the wrong sign, relative to the largest, that is taken for rounding
-LARGEST = 1e100  # of an entry of the scaled quadratic matrix
-
-
-@dataclass(frozen=True)
-class Solution:
-    """What is known after solving. `objective` and `values` belong to a checked point and are absent without one."""
-
-    status: str  # one of STATUSES
-    objective: float | None
-    bound: float | None  # proved bound on the optimum
-    seconds: float
-    solver: str  # name and version
-    values: dict[str, float]  # variable name -> value
-    message: str  # reason, where the status alone does not say it
+__all__ = [
+    "CURVATURE", "MIXED_QUADRATIC", "NOT_CONVEX", "STATUSES", "TOLERANCE", "Agreement", "Solution",
+    "curvature", "solve", "solve_pyomo", "unchecked", "violation",
+]  # fmt: skip
+CHECKS = (None, "second", "exact")
+PATIENCE = 10.0  # times what HiGHS took, given to SCIP to confirm that a model is infeasible
+LEAST_PATIENCE = 2.0  # seconds
+FALL = 1e-6  # of a ray's objective, relative to the largest coefficient: less may be rounding
 
 
-def solve(model: Model, time_s: float = 60.0) -> Solution:
-    """Solve with HiGHS on one thread, within `time_s` seconds of wall-clock time.
+def solve(model: Model, time_s: float = 60.0, memory_mb: float | None = None, check: str | None = None) -> Solution:
+    """Solve on one thread, within `time_s` seconds of wall-clock time and `memory_mb` megabytes, in a child process.
 
-    Never raises for a model's properties: a non-convex objective, a mixed-integer quadratic program, data that HiGHS
-    refuses and a point that fails its check are status "error" with the reason. Raises ModelError where `time_s` is not
-    positive.
+    `check`: "second" asks another solver too (within as much time again) and fills `agreement`; where it has a better
+    checked point, or contradicts what no point can show, the status is "error". "exact" fills `exact`, the rational
+    value of the optimal basis of a linear program, or of the incumbent's integers for a mixed-integer one
+    (`trex.solver.exact`). Without `memory_mb` there is no child and no limit.
+
+    Never raises for a model's properties: data that no solver takes and a point that fails its check are status
+    "error" with the reason; "unknown" is a claim that nothing supports. Raises ModelError where `time_s` or
+    `memory_mb` is not positive, and for an unknown `check`.
     """
-    if not time_s > 0:
-        raise ModelError(f"time_s = {time_s!r}; a positive number of seconds is accepted")
+    _require_positive("time_s", time_s, "seconds")
+    if memory_mb is not None:
+        _require_positive("memory_mb", memory_mb, "megabytes")
+    if check not in CHECKS:
+        raise ModelError(f"check = {check!r}; accepted: {', '.join(map(repr, CHECKS))}")
     begin = time.perf_counter()
-    try:
-        solution = _solve(model, begin, time_s)
-    except ModelError as error:
-        solution = _without_point("error", str(error))
+    if memory_mb is None:
+        solution = _complete(model, time_s, None, check)
+    else:
+        found, ended = call(
+            _complete, (model, time_s, memory_mb, check), memory_mb, time_s * (1 if check is None else 2)
+        )
+        solution = found or without_point(*ended, highs.NAME)
     return replace(solution, seconds=time.perf_counter() - begin)
+
+
+def _require_positive(name: str, limit: float, unit: str) -> None:
+    if not isinstance(limit, Real) or isinstance(limit, bool) or not limit > 0:
+        raise ModelError(f"{name} = {limit!r}; a positive number of {unit} is accepted")
 
 
 def solve_pyomo(model: Any, time_s: float = 60.0) -> Solution:
@@ -73,139 +89,62 @@ def solve_pyomo(model: Any, time_s: float = 60.0) -> Solution:
     return replace(solution, values={**solution.values, **fixed})
 
 
-def curvature(model: Model) -> float:
-    """Smallest eigenvalue over largest (in size) of the objective's matrix, scaled to a unit diagonal: >= 0 is convex.
-
-    Signs are turned for a maximum. Scaling, x[i] -> x[i] / sqrt(d[i]), keeps the signs of the eigenvalues (Sylvester)
-    and makes them comparable: in the matrix as it stands one large square hides any curvature elsewhere. -1 where the
-    diagonal alone decides: a negative entry, or a zero beside another entry that is not.
-    """
-    terms = {pair: c if model.sense == "min" else -c for pair, c in model.quadratic.items() if c}
-    diagonal = {i: c for (i, j), c in terms.items() if i == j}
-    if any(diagonal.get(position, 0.0) <= 0 for pair in terms for position in pair):
-        return -1.0
-    if not terms:
-        return 0.0
-    place = {position: k for k, position in enumerate(diagonal)}
-    matrix = np.eye(len(place))
-    for (i, j), c in terms.items():
-        if i != j:
-            entry = c / 2 / math.sqrt(diagonal[i]) / math.sqrt(diagonal[j])
-            # above 1 it is negative curvature already: the limit only keeps the arithmetic finite
-            matrix[place[i], place[j]] = matrix[place[j], place[i]] = max(-LARGEST, min(entry, LARGEST))
-    eigenvalues = np.linalg.eigvalsh(matrix)
-    return float(eigenvalues[0] / np.abs(eigenvalues).max())
-
-
-def violation(model: Model, point: NDArray[np.float64]) -> str | None:
-    """First bound, integrality or row that a point [variables] breaks, as a sentence; None where it satisfies all."""
-    integers = set(model.integers.tolist())
-    lower, upper = _widened(model.lower, model.upper)
-    for j, x in enumerate(point.tolist()):
-        if not lower[j] <= x <= upper[j]:
-            return f"{model.variables[j]} = {x} lies outside [{model.lower[j]}, {model.upper[j]}]"
-        if not math.isfinite(x):
-            return f"{model.variables[j]} = {x}"
-        if j in integers and abs(x - round(x)) > TOLERANCE:
-            return f"{model.variables[j]} = {x} is not an integer"
-    low, high = _widened(model.row_lower, model.row_upper)
-    for row, name in enumerate(model.rows):
-        terms = model.terms(row, point)
-        activity = math.fsum(terms)
-        rounding = ROUNDING * max(map(abs, terms), default=0.0)
-        if not low[row] - rounding <= activity <= high[row] + rounding:
-            return f"row {name} = {activity} lies outside [{model.row_lower[row]}, {model.row_upper[row]}]"
-    return None
-
-
-def _widened(low: NDArray[np.float64], high: NDArray[np.float64]) -> tuple[list[float], list[float]]:
-    """Sides moved out by the tolerance."""
-    allowed = [TOLERANCE * np.maximum(1.0, np.abs(np.where(np.isfinite(side), side, 0.0))) for side in (low, high)]
-    return (low - allowed[0]).tolist(), (high + allowed[1]).tolist()
-
-
 def unchecked(model: Model, time_s: float = 60.0) -> tuple[str, float | None]:
     """What HiGHS says when nothing is checked: its own status and objective. For comparison, not for use."""
-    solver = _run(model, time.perf_counter(), time_s)
+    try:
+        solver = highs.run(model, time_s)
+    except ModelError as error:
+        return str(error), None
     status = solver.modelStatusToString(solver.getModelStatus())
     return status, solver.getInfo().objective_function_value if status == "Optimal" else None
 
 
-def _solve(model: Model, begin: float, time_s: float) -> Solution:
+def _complete(model: Model, time_s: float, memory_mb: float | None, check: str | None) -> Solution:
+    """The solution with what `check` adds."""
+    solution = _solve(model, Limits(time_s, memory_mb))
+    if check == "second":
+        return second(model, solution, Limits(time_s, memory_mb))
+    if check == "exact" and solution.status == "optimal":
+        point = np.array([solution.values[name] for name in model.variables])
+        value, reason = exact.value(model, point, Limits(time_s).left())
+        return replace(solution, exact=value, message="; ".join(filter(None, (solution.message, reason))))
+    return solution
+
+
+def _solve(model: Model, limits: Limits) -> Solution:
+    if (model.lower == np.inf).any() or (model.upper == -np.inf).any():
+        return without_point("error", "a variable has a lower bound of inf or an upper bound of -inf", highs.NAME)
     if not model.variables:  # HiGHS forgets the offset of an empty model
-        return _without_variables(model)
-    if model.quadratic and curvature(model) < -CURVATURE:
-        return _without_point("error", NOT_CONVEX)
-    if model.quadratic and len(model.integers):
-        return _without_point("error", MIXED_QUADRATIC)
-    solver = _run(model, begin, time_s)
-    status = solver.getModelStatus()
-    if status == HighsModelStatus.kOptimal:
-        return _checked(solver, model, "optimal", "")
-    if status == HighsModelStatus.kInfeasible:
-        return _without_point("infeasible", "")
-    if status in (HighsModelStatus.kUnbounded, HighsModelStatus.kUnboundedOrInfeasible):
-        return _settle(model, begin, time_s)
-    if status == HighsModelStatus.kTimeLimit:
-        return _checked(solver, model, "time_limit", f"stopped after {time_s:g} s")
-    return _without_point("error", f"HiGHS ended with {solver.modelStatusToString(status)!r}")
+        if violation(model, np.zeros(0)) is not None:
+            return without_point("infeasible", "", highs.NAME)
+        return Solution("optimal", model.offset, model.offset, 0.0, highs.NAME, {}, "")
+    reason = beyond_highs(model)
+    if reason is None:
+        found = by_highs(model, limits)
+        if found.status == "infeasible":
+            return _confirmed(model, found, limits)
+        if found.status not in ("error", "infeasible_or_unbounded", "unknown"):
+            return found
+        reason = found.message
+    elif _falls_without_end(model, limits):
+        return without_point("unbounded", "", scip.name())
+    found = by_scip(model, limits)
+    return replace(found, message="; ".join(dict.fromkeys(filter(None, (reason, found.message)))))
 
 
-def _run(model: Model, begin: float, time_s: float) -> highs.Highs:
-    """One run of HiGHS in what is left of the time."""
-    for attempt in range(2):
-        solver = highs.quiet(max(time_s - (time.perf_counter() - begin), 1e-3))
-        highs.load(solver, model)
-        if solver.run() != highspy.HighsStatus.kError or attempt:
-            break
-        # HiGHS refuses threads=1 where someone else in this process started its scheduler with more
-        highspy.Highs.resetGlobalScheduler(True)
-    return solver
+def _confirmed(model: Model, found: Solution, limits: Limits) -> Solution:
+    """HiGHS' "infeasible", unless SCIP has a point that satisfies the model."""
+    other = by_scip(model, limits, max(LEAST_PATIENCE, PATIENCE * limits.spent()))
+    if other.objective is None and other.status != "unbounded":
+        return found
+    return replace(other, message=f"HiGHS calls the model infeasible; {other.solver} has a point of it")
 
 
-def _settle(model: Model, begin: float, time_s: float) -> Solution:
-    """Infeasible or unbounded? A ray is known; any feasible point, found with the objective left out, decides."""
-    flat = replace(model, cost=np.zeros(len(model.variables)), quadratic={}, offset=0.0)
-    status = _run(flat, begin, time_s).getModelStatus()
-    if status == HighsModelStatus.kOptimal:
-        return _without_point("unbounded", "")
-    if status == HighsModelStatus.kInfeasible:
-        return _without_point("infeasible", "")
-    return _without_point("infeasible_or_unbounded", "no feasible point was found or excluded in time")
-
-
-def _checked(solver: highs.Highs, model: Model, status: str, message: str) -> Solution:
-    """The solver's point if it satisfies the model, integers rounded; otherwise an error that names what it breaks."""
-    info = solver.getInfo()
-    bound = info.mip_dual_bound if len(model.integers) else None
-    bound = bound if bound is not None and math.isfinite(bound) else None
-    if status == "time_limit" and info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
-        return replace(_without_point(status, f"{message}, without a point"), bound=bound)
-    raw = np.array(solver.getSolution().col_value, dtype=float)
-    point = raw.copy()
-    near = np.abs(raw - np.round(raw)) <= TOLERANCE
-    whole = model.integers[near[model.integers]]
-    point[whole] = np.round(raw[whole])
-    if violation(model, point) is not None:
-        point = raw  # rounding a switch can matter in a row with large coefficients
-    broken = violation(model, point)
-    if broken is not None:
-        return _without_point("error", f"the point that HiGHS returned breaks the model: {broken}")
-    objective = model.objective(point)
-    claimed = info.objective_function_value
-    if not math.isclose(objective, claimed, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
-        return _without_point("error", f"HiGHS claims the objective {claimed!r}; its point gives {objective!r}")
-    if status == "optimal" and bound is None:
-        bound = objective
-    values = dict(zip(model.variables, point.tolist(), strict=True))
-    return Solution(status, objective, bound, 0.0, highs.NAME, values, message)
-
-
-def _without_variables(model: Model) -> Solution:
-    if violation(model, np.zeros(0)) is not None:
-        return _without_point("infeasible", "")
-    return Solution("optimal", model.offset, model.offset, 0.0, highs.NAME, {}, "")
-
-
-def _without_point(status: str, message: str) -> Solution:
-    return Solution(status, None, None, 0.0, highs.NAME, {}, message)
+def _falls_without_end(model: Model, limits: Limits) -> bool:
+    """Whether a quadratic objective improves for ever along a ray of the feasible set, and that is not empty."""
+    cone = recession(model)
+    if cone is None:
+        return False
+    steepest = by_scip(cone, limits, limits.left() / 4).objective
+    largest = max(map(abs, cone.quadratic.values()))
+    return steepest is not None and abs(steepest) > FALL * largest and feasible(model, limits) == "optimal"

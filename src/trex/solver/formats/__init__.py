@@ -1,0 +1,1 @@
+"""The LP and MPS formats, read and written."""
