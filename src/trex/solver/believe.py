@@ -74,12 +74,13 @@ def _improves(model: Model, found: Solution, limits: Limits) -> bool:
 def by_scip(model: Model, limits: Limits, seconds: float = math.inf) -> Solution:
     """SCIP's answer, checked, within the limits and so many seconds.
 
-    With products of variables half of the time is kept for a looser run, for where the first ends without an optimum.
+    A run that ends in numerical trouble is followed by a looser one; so is one with products of variables that finds
+    no optimum in half of the time.
     """
     products = bool(model.quadratic or model.quadratic_rows)
     granted = min(seconds, limits.left()) / (2 if products else 1)
     found = believed(model, scip.solve(model, granted, limits.memory_mb), limits)
-    if products and found.status in ("error", "time_limit"):
+    if found.status == "error" or (products and found.status == "time_limit"):
         granted = min(seconds, limits.left())
         looser = believed(model, scip.solve(model, granted, limits.memory_mb, loose=True), limits)
         if looser.status == "optimal" or (looser.objective is not None and found.objective is None):

@@ -6,7 +6,10 @@ become rows.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,8 +21,8 @@ from trex.solver.outcome import Outcome
 
 INFINITE = 1e20  # SCIP's infinity
 FEASIBILITY = 1e-9  # SCIP's default of 1e-6 is as wide as the tolerance of the check after it
-# With products of variables less ends in numerical trouble; where this does too, SCIP's default is tried, with the
-# objective divided by its largest coefficient.
+# With products of variables less ends in numerical trouble; where either does, SCIP's default is tried, with an
+# objective that has products divided by its largest coefficient.
 FEASIBILITY_NONLINEAR = 1e-7
 FEASIBILITY_LOOSE = 1e-6
 GAP = 1e-9
@@ -46,7 +49,7 @@ def name() -> str:
 def solve(model: Model, seconds: float, memory_mb: float | None = None, loose: bool = False) -> Outcome:
     """SCIP on one thread, within so many seconds and megabytes. Whatever SCIP refuses is an outcome "error".
 
-    `loose` widens the tolerance for products of variables and scales the objective: for what ends in trouble without.
+    `loose` widens the tolerance to SCIP's default, for what ends in numerical trouble without.
     """
     try:
         return _solve(model, seconds, memory_mb, loose)
@@ -62,7 +65,8 @@ def _solve(model: Model, seconds: float, memory_mb: float | None, loose: bool) -
     scip.setParam("limits/time", min(max(seconds, 1e-3), INFINITE))
     if memory_mb is not None:
         scip.setParam("limits/memory", float(memory_mb))
-    scip.optimize()
+    with _no_stderr():
+        scip.optimize()
     said = scip.getStatus()
     status = STATUS.get(said, "error")
     message = f"SCIP ended with {said!r}" if status == "error" else ""
@@ -85,6 +89,20 @@ def _solve(model: Model, seconds: float, memory_mb: float | None, loose: bool) -
     return Outcome(f"SCIP {scip.version()}", status, point, claimed, bound, message)
 
 
+@contextmanager
+def _no_stderr() -> Iterator[None]:
+    """Keep SCIP's reports of numerical trouble, which no parameter turns off, from standard error."""
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
 @dataclass
 class _Program:
     """A SCIP model that stands for ours; `variables` are its counterparts, in order, then its own."""
@@ -98,9 +116,9 @@ class _Program:
     @property
     def tolerance(self) -> float:
         """SCIP's feasibility tolerance."""
-        if not self.nonlinear:
-            return FEASIBILITY
-        return FEASIBILITY_LOOSE if self.loose else FEASIBILITY_NONLINEAR
+        if self.loose:
+            return FEASIBILITY_LOOSE
+        return FEASIBILITY_NONLINEAR if self.nonlinear else FEASIBILITY
 
     @property
     def nonlinear(self) -> bool:
