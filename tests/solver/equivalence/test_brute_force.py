@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.solver.equivalence.rewriting import mutated, rewritten
 
+from trex.eval.rewriting import mutated, rewritten
 from trex.solver.equivalence import compare
 from trex.solver.equivalence.verdict import text
 from trex.solver.model import Model

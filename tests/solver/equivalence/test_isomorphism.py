@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.solver.equivalence.rewriting import rewritten
 
 import trex.paths
+from trex.eval.rewriting import rewritten
 from trex.solver import lp
 from trex.solver.equivalence import compare
 from trex.solver.equivalence.canonical import Canonical, canonical

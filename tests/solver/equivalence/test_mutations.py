@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.solver.equivalence.rewriting import mutated, rewritten
 
 import trex.paths
+from trex.eval.rewriting import mutated, rewritten
 from trex.solver import lp
 from trex.solver.believe import Limits, by_scip
 from trex.solver.equivalence import compare

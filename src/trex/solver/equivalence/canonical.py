@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trex.solver.equivalence.draft import Draft
+from trex.solver.equivalence.draft import Draft, shifted
 from trex.solver.model import SOS, Function, Model
 
 
@@ -29,6 +29,16 @@ class Implication:
 
 
 @dataclass(frozen=True)
+class Defined:
+    """A variable that is not a column any more: sum of terms + constant."""
+
+    name: str
+    whole: bool
+    terms: tuple[tuple[int, float], ...]  # column, coefficient; columns rise
+    constant: float
+
+
+@dataclass(frozen=True)
 class Canonical:
     """A minimum over half-spaces; columns are numbered anew, `columns` tells their numbers in the model."""
 
@@ -46,6 +56,7 @@ class Canonical:
     sos: tuple[SOS, ...]  # columns in the new numbers
     functions: tuple[Function, ...]
     fixed: dict[str, float]  # variables with a constant value, and that value
+    defined: tuple[Defined, ...]
     bounds_from: dict[int, list[str]]  # column in the new numbers -> rows that became its bounds
     steps: tuple[str, ...]
     ambiguous: bool
@@ -57,7 +68,7 @@ class Canonical:
         return [self.model.variables[j] for j in self.columns]
 
     def comparable(self, other: "Canonical") -> bool:
-        """Whether fixed variables count: where one model has more variables, some of them are left out of it."""
+        """Whether variables that are no columns count: where one model has more variables, it is for some of these."""
         return len(self.model.variables) == len(other.model.variables)
 
     @property
@@ -99,6 +110,7 @@ def canonical(work: Draft) -> Canonical:
             for f in work.model.functions
         ),
         fixed={work.model.variables[j]: value for j, value in sorted(work.fixed.items())},
+        defined=_defined(work, place),
         bounds_from={place[j]: rows for j, rows in work.bounds_from.items() if j in place},
         steps=tuple(work.steps),
         ambiguous=work.ambiguous,
@@ -137,3 +149,25 @@ def _renumbered(
     terms: dict[tuple[int, int], float], place: dict[int, int]
 ) -> tuple[tuple[tuple[int, int], float], ...]:
     return tuple(sorted(((min(place[i], place[j]), max(place[i], place[j])), c) for (i, j), c in terms.items() if c))
+
+
+def _defined(work: Draft, place: dict[int, int]) -> tuple[Defined, ...]:
+    """Definitions over the columns that are left: what left later, or became fixed, is put in for its name."""
+    final: dict[int, tuple[dict[int, float], float]] = {}
+    for j, (terms, constant) in reversed(work.defined.items()):
+        over: dict[int, float] = {}
+        for k, value in terms.items():
+            inner, shift = final.get(k, ({}, work.fixed[k]) if k in work.fixed else ({k: 1.0}, 0.0))
+            constant = shifted(constant, [value * shift])
+            for column, other in inner.items():
+                over[column] = shifted(over.get(column, 0.0), [value * other])
+        final[j] = ({k: value for k, value in over.items() if value}, constant)
+    return tuple(
+        Defined(
+            work.model.variables[j],
+            work.whole[j],
+            tuple(sorted((place[k], value) for k, value in terms.items())),
+            constant + 0.0,
+        )
+        for j, (terms, constant) in final.items()
+    )

@@ -43,6 +43,9 @@ class Draft:
     quadratic: dict[tuple[int, int], float]
     alive: set[int]
     fixed: dict[int, float]  # columns that left because their bounds are one number
+    defined: dict[
+        int, tuple[dict[int, float], float]
+    ]  # columns that left as terms over others and a constant, in order
     special: set[int]  # columns in sets, indicators, functions, and semi-continuous ones: left as they are
     bounds_from: dict[int, list[str]] = field(default_factory=dict)  # column -> singleton rows that became its bounds
     steps: list[str] = field(default_factory=list)
@@ -91,6 +94,7 @@ def draft(model: Model) -> Draft:
         quadratic={pair: sign * c for pair, c in model.quadratic.items() if c},
         alive=set(range(len(model.variables))),
         fixed={},
+        defined={},
         special=special,
     )
 

@@ -1,6 +1,7 @@
 """Two canonical forms as coloured graphs with labelled edges: they are isomorphic exactly where the forms are the same.
 
-Nodes: columns, half-spaces, implications, members of ordered sets, functions, and one node per product of columns.
+Nodes: columns, half-spaces, implications, ordered sets, functions, products of columns, and variables that columns
+define.
 Numbers enter as classes: two numbers of one class differ by less than `TOLERANCE`, relatively, or are linked by others
 of which each next pair does. ORGEval (arXiv 2510.27610) uses columns and rows of this graph for linear models.
 """
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from trex.solver.equivalence.canonical import Canonical, HalfSpace
 
 TOLERANCE = 1e-10  # relative, of numbers that are taken as equal: above what scaling a row in floating point can change
-COLUMN, HALF, IMPLICATION, PRODUCT, ORDERED, NEIGHBOURS, FUNCTION = range(7)  # kinds of nodes
+COLUMN, HALF, IMPLICATION, PRODUCT, ORDERED, NEIGHBOURS, FUNCTION, DEFINED = range(8)  # kinds of nodes
 # labels of edges that carry no number; numbers have classes from 0 up
 BINARY, ONCE, TWICE, MEMBER, RESULT, ARGUMENT = range(-6, 0)
 
@@ -49,14 +50,17 @@ class Graph:
 
     @property
     def columns(self) -> int:
-        """Number of the nodes that are columns; they come first, then the half-spaces."""
+        """Number of the nodes that are columns; they come first, then the half-spaces, and defined variables last."""
         return len(self.canonical.columns)
 
 
 def graphs(a: Canonical, b: Canonical) -> tuple[Graph, Graph]:
     """Both graphs, with classes that are shared."""
     classes = Classes(number for form in (a, b) for number in _numbers(form))
-    return _graph(_merged(a, classes), classes), _graph(_merged(b, classes), classes)
+    first, second = _merged(a, classes), _merged(b, classes)
+    if not a.comparable(b):
+        first, second = replace(first, defined=()), replace(second, defined=())
+    return _graph(first, classes), _graph(second, classes)
 
 
 def _numbers(form: Canonical) -> Iterator[float]:
@@ -68,6 +72,9 @@ def _numbers(form: Canonical) -> Iterator[float]:
         yield half.side
         yield from (value for _, value in half.terms)
         yield from (value for _, value in half.quadratic)
+    for defined in form.defined:
+        yield defined.constant
+        yield from (value for _, value in defined.terms)
     yield from (f.constant for f in form.functions if f.constant is not None)
 
 
@@ -146,6 +153,10 @@ def _graph(form: Canonical, classes: Classes) -> Graph:
         edge(new, function.result, RESULT)
         for j in set(function.arguments):
             edge(new, j, ARGUMENT)
+    for defined in form.defined:
+        new = node(DEFINED, defined.constant, also=(defined.whole,))
+        for j, value in defined.terms:
+            edge(new, j, classes.of(value), value)
     table = np.array(edges, dtype=float).reshape(-1, 4)
     order = np.lexsort((table[:, 2], table[:, 1], table[:, 0]))
     source, target, label = table[order, :3].astype(np.int64).T

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from trex.solver.equivalence.canonical import Canonical, HalfSpace
 from trex.solver.equivalence.graph import TOLERANCE
-from trex.solver.equivalence.matched import fixed_alike
+from trex.solver.equivalence.matched import defined_alike, fixed_alike
 from trex.solver.equivalence.redundant import IMPLIED
 from trex.solver.equivalence.region import Linear, Region
 
@@ -30,7 +30,7 @@ class Finding:
 def same_set(mapping: NDArray[np.int64], a: Region, b: Region) -> Finding:
     """Whether `mapping` [columns of a] to columns of b turns a's set and objective into b's."""
     back = np.argsort(mapping)
-    if not _same_beyond_linear(mapping.tolist(), a.form, b.form):
+    if others_alike(mapping.tolist(), a.form, b.form) is None:
         return Finding(None)
     implied: list[tuple[str, str]] = []
     for within, region, other, image in (("b", b, a, mapping), ("a", a, b, back)):
@@ -106,7 +106,14 @@ def _tighter(twin: HalfSpace, terms: tuple[tuple[int, float], ...], side: float)
     return same and twin.side <= side + TOLERANCE * abs(side)
 
 
-def _same_beyond_linear(mapping: list[int], a: Canonical, b: Canonical) -> bool:
-    """Only linear forms are compared here: for others, isomorphism and the optimum must do."""
-    same_fixed = not a.comparable(b) or fixed_alike(a, b) is not None
-    return a.linear and b.linear and len(mapping) == len(b.columns) and same_fixed
+def others_alike(mapping: list[int], a: Canonical, b: Canonical) -> dict[str, str] | None:
+    """Variables that are no columns, of a to those of b; None where they differ or the models are not linear.
+
+    For models that are not linear isomorphism and the optimum must do.
+    """
+    if not (a.linear and b.linear and len(mapping) == len(b.columns)):
+        return None
+    if not a.comparable(b):
+        return {}
+    fixed, defined = fixed_alike(a, b), defined_alike(mapping, a, b)
+    return None if fixed is None or defined is None else fixed | defined

@@ -7,13 +7,12 @@ of objective + w * (sum of all variables), the sorted list of each variable's la
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trex.solver.equivalence.canonical import Canonical
-from trex.solver.equivalence.graph import TOLERANCE
 from trex.solver.equivalence.region import Extreme, Linear, Region
 from trex.solver.equivalence.verdict import Witness
 
@@ -30,18 +29,29 @@ def apart(x: float, y: float) -> bool:
     return abs(x - y) > APART * max(1.0, abs(x), abs(y))
 
 
-@dataclass
+@dataclass(frozen=True)
+class Affine:
+    """Sum of terms over the columns of a form, plus a constant."""
+
+    terms: Linear
+    constant: float = 0.0
+
+
+@dataclass(frozen=True)
 class Difference:
-    """A function whose largest value differs: over columns of each form, to be asked of a second solver."""
+    """A function whose largest value differs, over the columns of each form, and where it takes it."""
 
     invariant: str
-    a: Linear
-    b: Linear
+    a: Affine
+    b: Affine
     extreme_a: Extreme
     extreme_b: Extreme
-    constant_a: float = 0.0  # of the function, beside its linear part
-    constant_b: float = 0.0
     needs_renaming: bool = True  # whether it only means something where the columns left are the same
+
+    @property
+    def values(self) -> tuple[float, float]:
+        """The largest values."""
+        return _value(self.a, self.extreme_a), _value(self.b, self.extreme_b)
 
 
 @dataclass
@@ -55,66 +65,73 @@ class Signatures:
 
 def total_differs(a: Region, b: Region) -> Iterator[Difference]:
     """Functions of all variables alike whose largest values differ."""
-    offset = a.form.offset - b.form.offset
-    if abs(offset) <= TOLERANCE * max(abs(a.form.offset), abs(b.form.offset)):
-        for difference in _compare("largest objective", _mix(a, 1.0, 0.0), _mix(b, 1.0, 0.0), a, b):
-            yield replace(difference, needs_renaming=False)
-        for share, weight in MIXES:
-            fixed = [weight * math.fsum(r.form.fixed.values()) * a.form.comparable(b.form) for r in (a, b)]
-            yield from _compare(_words(share, weight), _mix(a, share, weight), _mix(b, share, weight), a, b, *fixed)
+    for share, weight in ((1.0, 0.0), *MIXES):
+        over_a, over_b = (_mix(region, share, weight, a.form.comparable(b.form)) for region in (a, b))
+        first, second = a.largest(over_a.terms), b.largest(over_b.terms)
+        if first.value is not None and second.value is not None:
+            difference = Difference(_words(share, weight), over_a, over_b, first, second, weight != 0)
+            if apart(*difference.values):
+                yield difference
 
 
 def _words(share: float, weight: float) -> str:
+    if not weight:
+        return "largest objective, as a minimum"
     if not share:
         return f"{'largest' if weight > 0 else 'smallest (times -1)'} sum of all variables"
-    return f"largest value of {share:g} * objective {weight:+g} * sum of all variables"
+    return f"largest value of {share:g} * objective (as a minimum) {weight:+g} * sum of all variables"
 
 
-def _mix(region: Region, share: float, weight: float) -> Linear:
-    return {j: share * cost + weight for j, cost in enumerate(region.form.cost)}
+def _mix(region: Region, share: float, weight: float, all_variables: bool) -> Affine:
+    """share * objective + weight * sum, of the columns or of fixed and defined variables too."""
+    terms = {j: share * cost + weight for j, cost in enumerate(region.form.cost)}
+    constant = share * region.form.offset
+    if all_variables:
+        constant += weight * math.fsum(region.form.fixed.values())
+        for defined in region.form.defined:
+            constant += weight * defined.constant
+            for j, value in defined.terms:
+                terms[j] += weight * value
+    return Affine(terms, constant)
 
 
-def _compare(
-    what: str, over_a: Linear, over_b: Linear, a: Region, b: Region, constant_a: float = 0.0, constant_b: float = 0.0
-) -> Iterator[Difference]:
-    first, second = a.largest(over_a), b.largest(over_b)
-    if first.value is None or second.value is None:
-        return
-    if apart(first.value + constant_a, second.value + constant_b):
-        yield Difference(what, over_a, over_b, first, second, constant_a, constant_b)
+def _value(function: Affine, extreme: Extreme) -> float:
+    return (extreme.value or 0.0) + function.constant
 
 
 def signatures(a: Region, b: Region) -> Iterator[Difference | Signatures]:
     """Per variable: largest and smallest value, and the best objective at either. Yields differences, then all."""
     found = Signatures()
+    largest_cost = max((abs(cost) for region in (a, b) for cost in region.form.cost), default=1.0)
     for what, share, weight in (
         ("largest value of a variable", 0.0, 1.0),
         ("smallest value of a variable (times -1)", 0.0, -1.0),
-        ("best objective with a reward on one variable", 1.0, 1.0),
-        ("best objective with a price on one variable", 1.0, -1.0),
+        ("best objective with a reward on one variable", 1.0, 1.5 * largest_cost),
+        ("best objective with a price on one variable", 1.0, -1.5 * largest_cost),
     ):
-        scales = [max((abs(c) for c in region.form.cost), default=1.0) for region in (a, b)]
-        weight *= max(scales) * 1.5 if share else 1.0
-        lists = []
-        for region in (a, b):
-            extremes = []
-            for j in range(len(region.form.columns)):
-                objective = {k: -share * cost for k, cost in enumerate(region.form.cost) if share and cost}
-                objective[j] = objective.get(j, 0.0) + weight
-                extremes.append((objective, region.largest(objective)))
-            lists.append(extremes)
-        if any(extreme.value is None for extremes in lists for _, extreme in extremes):
+        first, second = (_each(region, share, weight) for region in (a, b))
+        if any(extreme.value is None for _, extreme in (*first, *second)):
             found.complete = False
             continue
-        ordered = [sorted(extremes, key=lambda item: item[1].value or 0.0) for extremes in lists]
-        for rank, ((over_a, first), (over_b, second)) in enumerate(zip(*ordered, strict=True), start=1):
-            assert first.value is not None and second.value is not None
-            if apart(first.value, second.value):
-                yield Difference(f"{what}, number {rank} of {len(lists[0])} in size", over_a, over_b, first, second)
+        ordered = [sorted(each, key=lambda item: _value(*item)) for each in (first, second)]
+        for rank, ((over_a, one), (over_b, other)) in enumerate(zip(*ordered, strict=True), start=1):
+            difference = Difference(f"{what}, number {rank} of {len(first)} in size", over_a, over_b, one, other)
+            if apart(*difference.values):
+                yield difference
                 break
-        found.a.append([extreme.value or 0.0 for _, extreme in lists[0]])
-        found.b.append([extreme.value or 0.0 for _, extreme in lists[1]])
+        found.a.append([_value(*item) for item in first])
+        found.b.append([_value(*item) for item in second])
     yield found
+
+
+def _each(region: Region, share: float, weight: float) -> list[tuple[Affine, Extreme]]:
+    """For each column, weight * column - share * objective, and its largest value."""
+    every = []
+    for j in range(len(region.form.columns)):
+        terms = {k: -share * cost for k, cost in enumerate(region.form.cost) if share and cost}
+        terms[j] = terms.get(j, 0.0) + weight
+        every.append((Affine(terms, -share * region.form.offset), region.largest(terms)))
+    return every
 
 
 def mappings(found: Signatures, a: Canonical, b: Canonical) -> tuple[list[NDArray[np.int64]], bool]:
@@ -162,8 +179,4 @@ def witness(difference: Difference, a: Region, b: Region, confirmed_by: tuple[st
         {} if extreme.point is None else dict(zip(region.form.names, extreme.point.tolist(), strict=True))
         for region, extreme in ((a, difference.extreme_a), (b, difference.extreme_b))
     ]
-    values = (
-        (difference.extreme_a.value or 0.0) + difference.constant_a,
-        (difference.extreme_b.value or 0.0) + difference.constant_b,
-    )
-    return Witness(difference.invariant, *values, points[0], points[1], confirmed_by)
+    return Witness(difference.invariant, *difference.values, points[0], points[1], confirmed_by)

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 
-from trex.solver.equivalence.canonical import Canonical
+from trex.solver.equivalence.canonical import Canonical, Defined
 from trex.solver.equivalence.graph import COLUMN, HALF, TOLERANCE, Graph, graphs
 from trex.solver.equivalence.refine import Isomorphism, isomorphism, largest_difference
 from trex.solver.equivalence.verdict import Verdict, Witness
@@ -35,10 +35,13 @@ def match(a: Canonical, b: Canonical, deadline: float) -> Verdict:
     for j, names in sorted(a.bounds_from.items()):
         image = images[j]
         rows += _pairs(names, b.bounds_from.get(image) or [f"bounds of {b.names[image]}"])
+    variables = {name: b.names[images[j]] for j, name in enumerate(a.names)}
+    last, start = len(images), len(images) - len(a.defined)
+    variables |= {a.defined[k - start].name: b.defined[images[k] - start].name for k in range(start, last)}
     return Verdict(
         "equal",
         f"{ISOMORPHIC} after rewriting" if a.steps or b.steps else ISOMORPHIC,
-        variables={name: b.names[images[j]] for j, name in enumerate(a.names)} | (fixed_alike(a, b) or {}),
+        variables=variables | (fixed_alike(a, b) or {}),
         rows=tuple(dict.fromkeys(rows)),
         largest_difference=largest_difference(found.mapping, first, second),
         rewritten=tuple(f"{which}: {step}" for which, form in (("a", a), ("b", b)) for step in form.steps),
@@ -61,6 +64,7 @@ def _counts(a: Graph, b: Graph) -> Witness | None:
         ("number of indicator constraints", len(first.implications), len(second.implications)),
         ("number of ordered sets", len(first.sos), len(second.sos)),
         ("number of general constraints", len(first.functions), len(second.functions)),
+        ("number of variables that others define", len(first.defined), len(second.defined)),
     ):
         if one != other:
             return Witness(what, one, other)
@@ -77,6 +81,28 @@ def fixed_alike(a: Canonical, b: Canonical) -> dict[str, str] | None:
     if len(a.fixed) != len(b.fixed) or any(abs(x - y) > TOLERANCE * max(abs(x), abs(y)) for (x, _), (y, _) in pairs):
         return None
     return {name: image for (_, name), (_, image) in pairs}
+
+
+def defined_alike(mapping: Sequence[int], a: Canonical, b: Canonical) -> dict[str, str] | None:
+    """Defined variables of a to those of b that the mapped columns define alike; None where one has no such twin."""
+    left, found = list(b.defined), {}
+    for defined in a.defined:
+        terms = sorted((mapping[j], value) for j, value in defined.terms)
+        twin = next((other for other in left if _same_definition(defined, terms, other)), None)
+        if twin is None:
+            return None
+        left.remove(twin)
+        found[defined.name] = twin.name
+    return None if left else found
+
+
+def _same_definition(defined: Defined, terms: list[tuple[int, float]], other: Defined) -> bool:
+    if defined.whole != other.whole or [j for j, _ in terms] != [j for j, _ in other.terms]:
+        return False
+    numbers = zip(
+        [defined.constant, *(v for _, v in terms)], [other.constant, *(v for _, v in other.terms)], strict=True
+    )
+    return all(abs(x - y) <= TOLERANCE * max(abs(x), abs(y)) for x, y in numbers)
 
 
 def _by_value(form: Canonical) -> list[tuple[float, str]]:
@@ -109,4 +135,5 @@ def _words(graph: Graph, node: int | None) -> str:
         "an ordered set",
         "an ordered set",
         "a general constraint",
+        "a variable that others define",
     )[kind]

@@ -109,8 +109,7 @@ def _to_range(work: Draft, row: DraftRow, j: int) -> None:
         for bound in (work.upper[j], work.lower[j])
     )
     row.lower, row.upper = (low, high) if value > 0 else (high, low)
-    _move_cost(work, j, {k: -other / value for k, other in row.terms.items()}, side / value)
-    work.alive.discard(j)
+    _leave(work, j, {k: -other / value for k, other in row.terms.items()}, side / value)
 
 
 def _defined(work: Draft) -> bool:
@@ -148,11 +147,13 @@ def _substitute(work: Draft, j: int, terms: dict[int, float], constant: float) -
             row.terms[k] = shifted(row.terms.get(k, 0.0), [value * other])
         row.terms = {k: other for k, other in row.terms.items() if other}
         row.lower, row.upper = (shifted(side, [-value * constant]) for side in (row.lower, row.upper))
-    _move_cost(work, j, terms, constant)
+    _leave(work, j, terms, constant)
+
+
+def _leave(work: Draft, j: int, terms: dict[int, float], constant: float) -> None:
+    """Column j is terms + constant: it is noted so, and its cost moves to the others."""
     work.alive.discard(j)
-
-
-def _move_cost(work: Draft, j: int, terms: dict[int, float], constant: float) -> None:
+    work.defined[j] = (terms, constant)
     cost, work.cost[j] = work.cost[j], 0.0
     for k, other in terms.items() if cost else ():
         work.cost[k] = shifted(work.cost[k], [cost * other])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from trex.solver import exact
 from trex.solver.equivalence.canonical import Canonical
 from trex.solver.equivalence.fractional import fractional_differs
-from trex.solver.equivalence.implied import Finding, same_set
+from trex.solver.equivalence.implied import Finding, others_alike, same_set
 from trex.solver.equivalence.invariants import (
     Difference,
     Signatures,
@@ -150,7 +150,8 @@ def _proved(mapping: NDArray[np.int64], finding: Finding, a: Canonical, b: Canon
     return Verdict(
         "equal",
         "each model implies the rows of the other, and the objectives agree on all feasible points",
-        variables={name: names[j] for name, j in zip(a.names, mapping.tolist(), strict=True)},
+        variables={name: names[j] for name, j in zip(a.names, mapping.tolist(), strict=True)}
+        | (others_alike(mapping.tolist(), a, b) or {}),
         rows=finding.implied,
         rewritten=tuple(f"{which}: {step}" for which, form in (("a", a), ("b", b)) for step in form.steps),
     )
@@ -179,8 +180,8 @@ def _confirm(difference: Difference, a: Region, b: Region, deadline: float) -> t
     """Ask a second solver for both values."""
     solved = []
     for region, objective, extreme in (
-        (a, difference.a, difference.extreme_a),
-        (b, difference.b, difference.extreme_b),
+        (a, difference.a.terms, difference.extreme_a),
+        (b, difference.b.terms, difference.extreme_b),
     ):
         model = to_model(region.form, objective, "max")
         solution = _solve(model, deadline)

@@ -1,24 +1,26 @@
-"""Models rewritten without changing what they say, and changed in one place: shared by the tests of equivalence."""
+"""Models rewritten without changing what they say, and models changed in one place: what equivalence is tried on."""
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from trex.solver.model import SOS, Function, Indicator, Model
+from trex.solver.model import SOS, Function, Indicator, Model, Quadratic
 
 KINDS = ("coefficient", "side", "cost", "drop", "type", "objective sense", "row sense", "bound")
 
 
-def rewritten(model: Model, rng: random.Random, scale: bool = True) -> Model:
-    """Variables and rows permuted and renamed, rows scaled and turned, objective and sense turned together."""
+def rewritten(model: Model, rng: random.Random) -> Model:
+    """The same model: variables and rows permuted and renamed, rows scaled and turned, objective and sense turned."""
     columns = len(model.variables)
     place = rng.sample(range(columns), columns)  # old variable -> new
     old = np.argsort(place)
     order = rng.sample(range(len(model.rows)), len(model.rows))
-    start, index, value, sides, quadratic_rows = [0], [], [], [], {}
+    start, index, value, sides = [0], [], [], []
+    quadratic_rows: dict[int, Quadratic] = {}
     for new, row in enumerate(order):
-        factor = rng.choice((1, -1)) * (10 ** rng.uniform(-2, 2) if scale else 1.0)
+        factor = rng.choice((1, -1)) * 10 ** rng.uniform(-2, 2)
         entries = [(place[j], v * factor) for j, v in model.row(row)]
         rng.shuffle(entries)
         index += [j for j, _ in entries]
@@ -57,12 +59,12 @@ def rewritten(model: Model, rng: random.Random, scale: bool = True) -> Model:
     )
 
 
-def _placed(terms, place, factor):
+def _placed(terms: Quadratic, place: Sequence[int], factor: float) -> Quadratic:
     return {(min(place[i], place[j]), max(place[i], place[j])): c * factor for (i, j), c in terms.items()}
 
 
 def mutated(model: Model, rng: random.Random) -> tuple[str, Model]:
-    """One random change, and its kind; kinds that the model has no place for are drawn again."""
+    """One random change of a linear model, and its kind (of KINDS); what would change nothing is drawn again."""
     kind = rng.choice(KINDS)
     changed = _mutated(model, kind, rng)
     return (kind, changed) if changed is not None else mutated(model, rng)
