@@ -5,8 +5,10 @@ import math
 import random
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from trex.eval.rewriting import rewritten
 from trex.solver import scip
 from trex.solver.builder import Builder, Row
 from trex.solver.model import SOS, Function, Indicator
@@ -199,6 +201,20 @@ def test_nothing_is_printed_and_runs_repeat(capfd):
         first, second = solve(model), solve(model)
         assert replace(first, seconds=0.0) == replace(second, seconds=0.0)
     assert capfd.readouterr() == ("", "")
+
+
+def test_rows_of_one_variable_each():
+    """Each variable runs from 0 to 1 by a scaled row, beside two that nothing reaches: the optimum is plain to see."""
+    built = builder(*((f"x{j}", 0, 0, INF, "continuous") for j in range(10)))
+    built.rows = [Row(f"r{j}", {j: 1.0}, -INF, 1) for j in range(10)]
+    built.rows += [Row(f"far{side}", dict.fromkeys(range(10), 1.0), -INF, side) for side in (1e4, 1e6)]
+    for seed in range(100):
+        draw = random.Random(seed)
+        model = rewritten(built.model(), draw)
+        costs = [draw.gauss(0, 1) for _ in range(10)]
+        outcome = scip.solve(replace(model, sense="min", cost=np.array(costs)), 10.0)
+        assert outcome.status == "optimal"
+        assert outcome.claimed == pytest.approx(sum(min(cost, 0) for cost in costs), abs=1e-6)
 
 
 def test_a_refusal_of_the_library_is_an_outcome_and_a_limit_is_kept():
