@@ -14,13 +14,14 @@ from trex.data import families
 from trex.data.documents import generate
 from trex.eval.benchmarks import BenchmarkError, ReferenceProblem
 from trex.published import load
-from trex.solver import lp
-from trex.solver.solve import Solution, solve, unchecked
+from trex.solver import highs, lp
+from trex.solver.solve import solve, unchecked
 
 RELATIVE = 1e-6  # tolerance of an optimum
 ABSOLUTE = 1e-9  # for recorded optima of 0, where HiGHS' sums leave about 1e-10
 DIFFERS = "the optimum differs from the recorded one"
 UNRECORDED = "no optimum is recorded"
+CLAIMS = ("right", "wrong", "none")  # of HiGHS by itself, beside an optimum that is believed
 
 
 @dataclass(frozen=True)
@@ -34,16 +35,21 @@ class Reference:
 
 @dataclass(frozen=True)
 class ReferenceCheck:
-    """One reference model against its record. `agrees` needs status "optimal" and a value equal to the record."""
+    """One reference model against its record. `agrees` needs status "optimal" and a value equal to the record.
+
+    Where another solver than HiGHS was needed, `highs_alone` and `claimed` say what HiGHS makes of the model unchecked.
+    """
 
     id: str
     model: str  # hash of the LP text: equal for rows that share one model
     recorded: float | None
     objective: float | None
     status: str  # of trex.solver.solve, or "not read"
+    solver: str  # name and version of the one that gave the status; empty where the text was not read
     agrees: bool
     reason: str  # of a disagreement; empty where the row agrees
-    claimed: float | None  # what HiGHS alone calls the optimum, where `reason` is that it cannot be believed
+    highs_alone: str  # HiGHS' own status, or why it does not take the model; empty where its answer stands
+    claimed: float | None  # what HiGHS alone calls the optimum, if it does
     seconds: float
 
     @property
@@ -91,41 +97,44 @@ def family_references(count: int, seed: int) -> tuple[Reference, ...]:
 
 def check_references(rows: Sequence[Reference], time_s: float = 60.0) -> tuple[ReferenceCheck, ...]:
     """Solve every reference model within `time_s` seconds each; rows that share one LP text share one solve."""
-    outcomes: dict[str, tuple[str, str, Solution | None, float | None]] = {}
+    outcomes: dict[str, _Outcome] = {}
     checks = []
     for row in rows:
         key = hashlib.sha256(row.lp.encode()).hexdigest()[:16]
         if key not in outcomes:
             outcomes[key] = _outcome(row.lp, time_s)
-        status, reason, solution, claimed = outcomes[key]
-        objective = solution.objective if solution and status == "optimal" else None
-        agrees = False
+        found = outcomes[key]
+        agrees, reason = False, found.reason
         if row.recorded is None:
             reason = UNRECORDED
-        elif objective is not None:
-            agrees = math.isclose(objective, row.recorded, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+        elif found.objective is not None:
+            agrees = _equal(found.objective, row.recorded)
             reason = "" if agrees else DIFFERS
-        seconds = solution.seconds if solution else 0.0
-        checks.append(ReferenceCheck(row.id, key, row.recorded, objective, status, agrees, reason, claimed, seconds))
+        checks.append(
+            ReferenceCheck(
+                row.id, key, row.recorded, found.objective, found.status, found.solver, agrees, reason,
+                found.highs_alone, found.claimed, found.seconds,
+            )
+        )  # fmt: skip
     return tuple(checks)
 
 
 def summary(checks: Sequence[ReferenceCheck]) -> dict[str, Any]:
     """Counts of rows and of distinct models: rows come in pairs of texts for one model, so `models` is the sample size.
 
-    `claims_equal` counts rows without a believed optimum where what HiGHS alone claims equals the record.
+    `optima_by_solver` counts rows by the solver whose optimum is believed. `highs_alone` is about those of them where
+    that is not HiGHS: how many times HiGHS by itself claims that optimum (right), another one (wrong), or none.
     """
+    solved = [check for check in checks if check.objective is not None]
+    alone = Counter(_alone(check) for check in solved if check.highs_alone)
     return {
         "rows": len(checks),
         "agree": sum(check.agrees for check in checks),
         "models": len({check.model for check in checks}),
         "models_agree": len({check.model for check in checks} - {c.model for c in checks if not c.agrees}),
         "disagree_by_reason": dict(sorted(Counter(c.reason for c in checks if not c.agrees).items())),
-        "claims_equal": sum(
-            math.isclose(c.claimed, c.recorded, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
-            for c in checks
-            if c.claimed is not None and c.recorded is not None
-        ),
+        "optima_by_solver": dict(sorted(Counter(check.solver for check in solved).items())),
+        "highs_alone": {claim: alone[claim] for claim in CLAIMS},
         "largest_relative_difference": max((c.difference for c in checks if c.difference is not None), default=None),
         "timings": {"solve_seconds": sum({check.model: check.seconds for check in checks}.values())},
     }
@@ -133,18 +142,47 @@ def summary(checks: Sequence[ReferenceCheck]) -> dict[str, Any]:
 
 def table(checks: Sequence[ReferenceCheck]) -> dict[str, list[Any]]:
     """The checks as columns, for `trex.results.record(series=…)`; without the seconds, which no two runs share."""
-    names = ("id", "model", "recorded", "objective", "status", "agrees", "reason", "claimed", "difference")
+    names = (
+        "id", "model", "recorded", "objective", "status", "solver", "agrees", "reason", "highs_alone", "claimed",
+        "difference",
+    )  # fmt: skip
     return {name: [getattr(check, name) for check in checks] for name in names}
 
 
-def _outcome(text: str, time_s: float) -> tuple[str, str, Solution | None, float | None]:
-    """Status, reason where there is no optimum, solution, and HiGHS' own claim where the solution is an error."""
+def _equal(objective: float, other: float) -> bool:
+    return math.isclose(objective, other, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+
+
+def _alone(check: ReferenceCheck) -> str:
+    """What HiGHS' own claim is worth beside the optimum that is believed."""
+    if check.claimed is None or check.objective is None:
+        return "none"
+    return "right" if _equal(check.claimed, check.objective) else "wrong"
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What was found about one LP text; the fields are those of ReferenceCheck. `reason`: why there is no optimum."""
+
+    status: str
+    reason: str
+    objective: float | None = None
+    solver: str = ""
+    highs_alone: str = ""
+    claimed: float | None = None
+    seconds: float = 0.0
+
+
+def _outcome(text: str, time_s: float) -> _Outcome:
     try:
         model = lp.read(text)
     except lp.LPError as error:
-        return "not read", error.reason, None, None
+        return _Outcome("not read", error.reason)
     solution = solve(model, time_s)
-    if solution.status == "optimal":
-        return solution.status, "", solution, None
-    claimed = unchecked(model, time_s)[1] if solution.status == "error" else None
-    return solution.status, solution.message or solution.status, solution, claimed
+    optimal = solution.status == "optimal"
+    alone, claimed = "", None
+    if solution.solver != highs.NAME or solution.status == "error":
+        alone, claimed = unchecked(model, time_s)
+    reason = "" if optimal else solution.message or solution.status
+    objective = solution.objective if optimal else None
+    return _Outcome(solution.status, reason, objective, solution.solver, alone, claimed, solution.seconds)

@@ -15,17 +15,18 @@ SMALLEST = 1e-17  # where an exact equality is drawn on a logarithmic axis
 
 
 def outcomes(checks: Sequence[ReferenceCheck]) -> go.Figure:
-    """Bars: rows that agree, then rows that do not by reason; the number of distinct models beside each."""
-    groups = {AGREES: [check for check in checks if check.agrees]}
-    for reason, _ in Counter(check.reason for check in checks if not check.agrees).most_common():
-        groups[reason] = [check for check in checks if check.reason == reason]
-    labels = [_wrapped(reason) for reason in groups]
-    rows = [len(group) for group in groups.values()]
-    models = [len({check.model for check in group}) for group in groups.values()]
+    """Bars: rows that agree, by solver, then the others by reason; the number of distinct models beside each."""
+    agree = [(f"{AGREES}, by {name}", group) for name, group in _by_solver([c for c in checks if c.agrees]).items()]
+    reasons = Counter(check.reason for check in checks if not check.agrees).most_common()
+    others = [(reason, [check for check in checks if check.reason == reason]) for reason, _ in reasons]
+    groups = agree + others
+    labels = [_wrapped(name) for name, _ in groups]
+    rows = [len(group) for _, group in groups]
+    models = [len({check.model for check in group}) for _, group in groups]
     figure = go.Figure(
         go.Bar(
             x=rows, y=labels, orientation="h", width=0.6,
-            marker_color=[COLOURS[0], *[COLOURS[1]] * (len(groups) - 1)],
+            marker_color=[COLOURS[0]] * len(agree) + [COLOURS[1]] * len(others),
             text=[f"{r} rows of {m} model{'s' * (m > 1)}" for r, m in zip(rows, models, strict=True)],
             textposition="outside", cliponaxis=False, hovertemplate="%{y}: %{text}<extra></extra>",
         )
@@ -37,17 +38,20 @@ def outcomes(checks: Sequence[ReferenceCheck]) -> go.Figure:
 
 
 def differences(checks: Sequence[ReferenceCheck]) -> go.Figure:
-    """Points: relative difference from the record against the seconds of the solve, both logarithmic, one per model."""
+    """Points: relative difference from the record against the seconds of the solve, both logarithmic.
+
+    One point per model, one trace per solver.
+    """
     solved = list({check.model: check for check in checks if check.difference is not None}.values())
-    figure = go.Figure(
-        go.Scatter(
-            x=[check.seconds for check in solved],
-            y=[max(check.difference or 0.0, SMALLEST) for check in solved],
-            text=[check.id for check in solved], mode="markers",
-            marker=dict(size=9, color=COLOURS[0], opacity=0.6, line=dict(width=0)),
-            hovertemplate="%{text}<br>%{x:.3g} s<br>relative difference %{y:.2g}<extra></extra>", showlegend=False,
-        )
-    )  # fmt: skip
+    figure = go.Figure()
+    for colour, (name, group) in zip(COLOURS, _by_solver(solved).items(), strict=False):
+        figure.add_scatter(
+            x=[check.seconds for check in group],
+            y=[max(check.difference or 0.0, SMALLEST) for check in group],
+            text=[check.id for check in group], mode="markers", name=name, showlegend=True,
+            marker=dict(size=9, color=colour, opacity=0.6, line=dict(width=0)),
+            hovertemplate="%{text}<br>%{x:.3g} s<br>relative difference %{y:.2g}<extra>" + name + "</extra>",
+        )  # fmt: skip
     exponents = range(-17, -3, 2)
     figure.update_yaxes(
         title="relative difference", type="log", range=[-17.6, -4.5],
@@ -60,6 +64,11 @@ def differences(checks: Sequence[ReferenceCheck]) -> go.Figure:
         xanchor="right", yanchor="bottom", font=dict(color=COLOURS[3]),
     )  # fmt: skip
     return figure
+
+
+def _by_solver(checks: Sequence[ReferenceCheck]) -> dict[str, list[ReferenceCheck]]:
+    """The checks of every solver, by its name."""
+    return {name: [c for c in checks if c.solver == name] for name in sorted({c.solver for c in checks})}
 
 
 def _wrapped(text: str) -> str:
