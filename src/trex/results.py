@@ -23,7 +23,7 @@ from trex import paths
 from trex.files import write_atomic
 from trex.labels import LABELS, ResultError
 
-PACKAGES = ("torch", "transformers", "numpy", "pyomo", "highspy", "plotly")
+PACKAGES = ("torch", "transformers", "numpy", "pyomo", "highspy", "pyscipopt", "plotly")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 

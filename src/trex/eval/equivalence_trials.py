@@ -1,6 +1,7 @@
-"""Comparisons of models with themselves rewritten, and with one change: our verdict and the published checker's."""
+"""Models compared with themselves in other words, and with one change: our verdict and the published checker's."""
 
 import random
+import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,16 +9,17 @@ from typing import Any
 
 from tqdm import tqdm
 
-from trex.eval.rewriting import mutated, rewritten
+from trex.eval.rewriting import mutated, renamed, rewritten
 from trex.solver.equivalence import compare
 from trex.solver.model import Model
 
-SAME = "none"  # the kind of change of a model that was only rewritten
+RENAMED, REWRITTEN = "only renamed", "rewritten"  # what was done to a model that was not changed
+SAME = (RENAMED, REWRITTEN)
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One comparison. `change` is SAME or the kind of change (`rewriting.KINDS`)."""
+    """One comparison. `change` is one of SAME or the kind of change (`rewriting.KINDS`)."""
 
     model: str
     change: str
@@ -28,14 +30,14 @@ class Trial:
 
 
 def trials(models: Iterable[tuple[str, Model]], seed: int, changes: int = 1, time_s: float = 5.0) -> tuple[Trial, ...]:
-    """Compare each (name, model) with itself rewritten, and `changes` times with one change made before rewriting."""
+    """Compare each (name, linear model) with itself renamed, rewritten, and `changes` times changed and renamed."""
     rng = random.Random(seed)
     found = []
-    for name, model in tqdm(list(models), desc="comparisons", leave=False):
-        others = [(SAME, rewritten(model, rng))]
+    for name, model in tqdm(list(models), unit="model", disable=not sys.stderr.isatty()):
+        others = [(RENAMED, renamed(model, rng)), (REWRITTEN, rewritten(model, rng))]
         for _ in range(changes):
             kind, changed = mutated(model, rng)
-            others.append((kind, rewritten(changed, rng)))
+            others.append((kind, renamed(changed, rng)))
         for change, other in others:
             verdict = compare(model, other, time_s=time_s)
             witness = verdict.witness.invariant if verdict.kind == "different" and verdict.witness else ""
@@ -46,20 +48,23 @@ def trials(models: Iterable[tuple[str, Model]], seed: int, changes: int = 1, tim
 
 def summary(found: Sequence[Trial]) -> dict[str, Any]:
     """Counts of verdicts on unchanged and on changed models, ours and published, and the seconds of ours."""
-    same = [trial for trial in found if trial.change == SAME]
-    changed = [trial for trial in found if trial.change != SAME]
+    same = [trial for trial in found if trial.change in SAME]
+    changed = [trial for trial in found if trial.change not in SAME]
+    seconds = sorted(trial.seconds for trial in same)
     return {
-        "unchanged": len(same),
-        "unchanged_equal": sum(trial.verdict == "equal" for trial in same),
-        "unchanged_equal_as_published": sum(trial.published == "equal" for trial in same),
+        **{f"{of.replace(' ', '_')}": sum(t.change == of for t in same) for of in SAME},
+        **{f"{of.replace(' ', '_')}_equal": sum(t.change == of and t.verdict == "equal" for t in same) for of in SAME},
+        **{
+            f"{of.replace(' ', '_')}_equal_as_published": sum(t.change == of and t.published == "equal" for t in same)
+            for of in SAME
+        },
         "changed": len(changed),
         "changed_verdicts": dict(sorted(Counter(trial.verdict for trial in changed).items())),
-        "changed_equal_as_published": sum(trial.published == "equal" for trial in changed),
         "different_called_equal_as_published": sum(
             t.published == "equal" and t.verdict == "different" for t in changed
         ),
         "timings": {
-            "median_seconds_unchanged": sorted(t.seconds for t in same)[len(same) // 2] if same else None,
+            "median_seconds_unchanged": seconds[len(seconds) // 2] if seconds else None,
             "largest_seconds": max((t.seconds for t in found), default=None),
         },
     }

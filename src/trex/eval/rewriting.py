@@ -11,8 +11,17 @@ from trex.solver.model import SOS, Function, Indicator, Model, Quadratic
 KINDS = ("coefficient", "side", "cost", "drop", "type", "objective sense", "row sense", "bound")
 
 
+def renamed(model: Model, rng: random.Random) -> Model:
+    """The same model: variables, rows and entries in another order, with other names."""
+    return _moved(model, rng, turn=False)
+
+
 def rewritten(model: Model, rng: random.Random) -> Model:
-    """The same model: variables and rows permuted and renamed, rows scaled and turned, objective and sense turned."""
+    """As `renamed`, with rows scaled and turned, and objective and sense turned together."""
+    return _moved(model, rng, turn=True)
+
+
+def _moved(model: Model, rng: random.Random, turn: bool) -> Model:
     columns = len(model.variables)
     place = rng.sample(range(columns), columns)  # old variable -> new
     old = np.argsort(place)
@@ -20,7 +29,7 @@ def rewritten(model: Model, rng: random.Random) -> Model:
     start, index, value, sides = [0], [], [], []
     quadratic_rows: dict[int, Quadratic] = {}
     for new, row in enumerate(order):
-        factor = rng.choice((1, -1)) * 10 ** rng.uniform(-2, 2)
+        factor = rng.choice((1, -1)) * 10 ** rng.uniform(-2, 2) if turn else 1.0
         entries = [(place[j], v * factor) for j, v in model.row(row)]
         rng.shuffle(entries)
         index += [j for j, _ in entries]
@@ -30,13 +39,13 @@ def rewritten(model: Model, rng: random.Random) -> Model:
         sides.append(ends if factor > 0 else ends[::-1])
         if row in model.quadratic_rows:
             quadratic_rows[new] = _placed(model.quadratic_rows[row], place, factor)
-    turn = rng.choice((1.0, -1.0))
+    sign = rng.choice((1.0, -1.0)) if turn else 1.0
     return Model(
-        sense=model.sense if turn > 0 else {"min": "max", "max": "min"}[model.sense],
-        offset=turn * model.offset,
+        sense=model.sense if sign > 0 else {"min": "max", "max": "min"}[model.sense],
+        offset=sign * model.offset,
         variables=tuple(f"y{k}" for k in range(columns)),
         kinds=tuple(model.kinds[j] for j in old),
-        cost=turn * model.cost[old],
+        cost=sign * model.cost[old],
         lower=model.lower[old],
         upper=model.upper[old],
         rows=tuple(f"row{k}" for k in range(len(order))),
@@ -45,7 +54,7 @@ def rewritten(model: Model, rng: random.Random) -> Model:
         start=np.array(start, dtype=np.int64),
         index=np.array(index, dtype=np.int64),
         value=np.array(value, dtype=float),
-        quadratic=_placed(model.quadratic, place, turn),
+        quadratic=_placed(model.quadratic, place, sign),
         quadratic_rows=quadratic_rows,
         sos=tuple(SOS(s.name, s.type, tuple(place[j] for j in s.members), s.weights) for s in model.sos),
         indicators=tuple(

@@ -13,8 +13,10 @@ from pathlib import Path
 from trex.solver import lp
 from trex.solver.equivalence.canonical import canonical
 from trex.solver.equivalence.draft import Draft, draft, simplify
+from trex.solver.equivalence.graph import graphs, node_names
 from trex.solver.equivalence.matched import match
 from trex.solver.equivalence.published import declared_binaries, published_verdict
+from trex.solver.equivalence.refine import rounds
 from trex.solver.equivalence.reformulate import drop_unused, reformulate, unused
 from trex.solver.equivalence.semantics import compare_sets
 from trex.solver.equivalence.verdict import Evidence, Verdict, Witness
@@ -22,7 +24,7 @@ from trex.solver.model import Model, ModelError
 
 MODES = ("full", "isomorphism", "as-published")
 
-__all__ = ["MODES", "Evidence", "Verdict", "Witness", "compare"]
+__all__ = ["MODES", "Evidence", "Verdict", "Witness", "colour_rounds", "compare"]
 
 
 def compare(a: Model | str | Path, b: Model | str | Path, mode: str = "full", time_s: float = 10.0) -> Verdict:
@@ -79,3 +81,14 @@ def _plain(model: Model) -> Draft:
 def _binaries(source: Model | str | Path) -> Set[str] | None:
     """Variables that a text declares as binary, which a `Model` does not tell from integers in [0, 1]."""
     return None if isinstance(source, Model) else declared_binaries(lp.content(source))
+
+
+def colour_rounds(model: Model) -> tuple[list[list[int]], list[tuple[int, int]], list[str]]:
+    """Colour refinement of a model's graph, to look at: classes of its nodes round by round, edges, and nodes' names.
+
+    Columns of the canonical form come first, then half-spaces; classes are numbered in the order of the nodes.
+    """
+    form = canonical(_plain(model))
+    graph, _ = graphs(form, form)
+    edges = [(u, v) for u, v in zip(graph.source.tolist(), graph.target.tolist(), strict=True) if u < v]
+    return rounds(graph), edges, node_names(graph)

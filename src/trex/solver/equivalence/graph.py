@@ -161,3 +161,10 @@ def _graph(form: Canonical, classes: Classes) -> Graph:
     order = np.lexsort((table[:, 2], table[:, 1], table[:, 0]))
     source, target, label = table[order, :3].astype(np.int64).T
     return Graph(form, tuple(keys), source, target, label, table[order, 3], tuple(numbers))
+
+
+def node_names(graph: Graph) -> list[str]:
+    """Names of the nodes, as far as the model has any: of columns, and of the row of each half-space."""
+    form = graph.canonical
+    known = [*form.names, *(half.rows[0] for half in form.halves)]
+    return known + [""] * (len(graph.keys) - len(known))

@@ -37,6 +37,20 @@ def isomorphism(a: Graph, b: Graph, time_s: float) -> Isomorphism:
     return _Search(a, b, time.perf_counter() + time_s).run(colours)
 
 
+def rounds(graph: Graph) -> list[list[int]]:
+    """Classes of a graph's nodes, from the start to the last round that splits one; numbered in the order of nodes."""
+    search = _Search(graph, graph, 0.0)
+    ids: dict[tuple[int, ...], int] = {}
+    colours = _mix(np.array([ids.setdefault(key, len(ids)) for key in graph.keys * 2], dtype=np.uint64))
+    found: list[list[int]] = []
+    while True:
+        numbers: dict[int, int] = {}
+        found.append([numbers.setdefault(colour, len(numbers)) for colour in colours[: search.split].tolist()])
+        colours = search.round(colours)
+        if len(np.unique(colours)) == len(numbers):
+            return found
+
+
 class _Search:
     """Both graphs side by side: nodes of b follow those of a."""
 
