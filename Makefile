@@ -11,7 +11,7 @@ export UV_FIND_LINKS ?= $(subst $(empty) $(empty),$(comma),$(strip $(PIP_FIND_LI
 TORCH := $(shell sed -n 's/^ *"\(torch>=[^"]*\)",$$/\1/p' pyproject.toml)
 INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 
-.PHONY: env reproduce test test-slow test-ascend lint notebooks clean
+.PHONY: env reproduce test test-slow test-oracles test-ascend lint notebooks clean
 
 env: $(VENV)/.ready
 
@@ -38,6 +38,11 @@ test: lint
 # What is too long for every day: whole grids, kill tests.
 test-slow: env
 	$(BIN)/python -m pytest tests -m slow
+
+# The solver's tests with Gurobi (licence for small models), nauty and igraph (GPL) to compare with; installs them.
+test-oracles: env
+	$(INSTALL) -e '.[oracles]'
+	$(BIN)/python -m pytest tests/solver
 
 # Does the ascend extra resolve on the stacks that NPU nodes run? Asks the package registry.
 test-ascend: env
