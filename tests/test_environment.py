@@ -114,7 +114,7 @@ def test_there_is_no_second_list_of_dependencies() -> None:
 
 def test_torch_and_the_extras_are_declared() -> None:
     assert "torch>=2.7.1,<2.14" in project()["dependencies"]
-    assert set(project()["optional-dependencies"]) == {"dev", *OPTIONAL}
+    assert set(project()["optional-dependencies"]) == {"dev", "oracles", *OPTIONAL}
     assert "gurobipy" in declared("gurobi") and "ray" in declared("cluster") and "torch-npu" in declared("ascend")
 
 
