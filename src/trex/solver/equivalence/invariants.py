@@ -18,6 +18,7 @@ from trex.solver.equivalence.verdict import Witness
 
 APART = 1e-6  # relative where values are above 1: optima that differ by more are different
 CLOSE = 1e-5  # of values that may be one: wider than APART, so that what is near stays together
+AT_BOUND = 1e-9  # relative where the bound is above 1: how near a value that attains it comes
 MIXES = ((0.0, 1.0), (0.0, -1.0), (1.0, 0.37), (1.0, -0.73), (-1.0, 0.61), (-1.0, -0.29))
 MOST_MAPPINGS = 24
 
@@ -126,12 +127,30 @@ def signatures(a: Region, b: Region) -> Iterator[Difference | Signatures]:
 
 def _each(region: Region, share: float, weight: float) -> list[tuple[Affine, Extreme]]:
     """For each column, weight * column - share * objective, and its largest value."""
+    if not share:
+        return _at_bounds(region, weight)
     every = []
     for j in range(len(region.form.columns)):
-        terms = {k: -share * cost for k, cost in enumerate(region.form.cost) if share and cost}
+        terms = {k: -share * cost for k, cost in enumerate(region.form.cost) if cost}
         terms[j] = terms.get(j, 0.0) + weight
         every.append((Affine(terms, -share * region.form.offset), region.largest(terms)))
     return every
+
+
+def _at_bounds(region: Region, weight: float) -> list[tuple[Affine, Extreme]]:
+    """Largest value of each column, times a weight of 1 or -1: points that show many at their bounds come first."""
+    form = region.form
+    bounds = [weight * bound for bound in (form.upper if weight > 0 else form.lower)]
+    found: dict[int, Extreme] = {}
+    while open_ones := [j for j in range(len(bounds)) if j not in found and math.isfinite(bounds[j])]:
+        extreme = region.largest(dict.fromkeys(open_ones, weight))
+        if extreme.point is None:
+            break
+        reached = [j for j in open_ones if weight * extreme.point[j] >= bounds[j] - AT_BOUND * max(1.0, abs(bounds[j]))]
+        found |= {j: Extreme(bounds[j], extreme.point) for j in reached}
+        if not reached:
+            break
+    return [(Affine({j: weight}), found[j] if j in found else region.largest({j: weight})) for j in range(len(bounds))]
 
 
 def mappings(found: Signatures, a: Canonical, b: Canonical) -> tuple[list[NDArray[np.int64]], bool]:

@@ -9,8 +9,8 @@ from trex.solver.equivalence.region import Region
 IMPLIED = 1e-9  # relative where the side is above 1: by how much a solver's optimum may pass a side that is implied
 
 
-def without_redundant(form: Canonical, deadline: float) -> Canonical:
-    """Drop, one after the other, half-spaces and bounds that the rest implies in the linear relaxation.
+def without_redundant(form: Canonical, deadline: float, bounds_too: bool) -> Canonical:
+    """Drop, one after the other, half-spaces (and bounds) that the rest implies in the linear relaxation.
 
     Where the set has full dimension, what is left does not depend on the order. Forms that are not linear come back as
     they are, and so does what the time did not suffice for.
@@ -29,7 +29,7 @@ def without_redundant(form: Canonical, deadline: float) -> Canonical:
             solver.changeRowBounds(number, -math.inf, half.side)
             kept.append(half)
     lower, upper = list(form.lower), list(form.upper)
-    for j, name in enumerate(form.names):
+    for j, name in enumerate(form.names if bounds_too else ()):
         for bounds, sign in ((upper, 1.0), (lower, -1.0)):
             bound = bounds[j]
             if math.isinf(bound):

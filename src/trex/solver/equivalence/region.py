@@ -64,7 +64,7 @@ class Region:
 
     def __init__(self, form: Canonical, deadline: float, relaxed: bool = False) -> None:
         self.form, self.deadline = form, deadline
-        self.most_s = max(deadline - time.perf_counter(), 0.0) / 4  # one hard problem leaves time for others
+        self.most_s = max(deadline - time.perf_counter(), 0.0) / 10  # one hard problem leaves time for others
         self.model = to_model(form, {}, "max")
         if relaxed:
             self.model = replace(self.model, kinds=("continuous",) * len(form.columns))

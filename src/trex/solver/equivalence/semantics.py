@@ -22,6 +22,7 @@ from trex.solver.equivalence.invariants import (
     witness,
 )
 from trex.solver.equivalence.matched import match
+from trex.solver.equivalence.nearly import near_mapping
 from trex.solver.equivalence.redundant import without_redundant
 from trex.solver.equivalence.region import Linear, Region, to_model
 from trex.solver.equivalence.verdict import Evidence, Verdict, Witness
@@ -53,21 +54,24 @@ def compare_sets(
         return replace(unknown, reason=f"the solvers end with {first.status} and {second.status}")
     if not form_a.linear or not form_b.linear:
         return replace(unknown, reason="the forms differ, the optima do not, and the models are not linear")
-    lean = without_redundant(form_a, deadline), without_redundant(form_b, deadline)
-    if (verdict := match(lean[0], lean[1], deadline)).kind == "equal":
-        return verdict
     region_a, region_b = Region(form_a, deadline), Region(form_b, deadline)
-    named = _by_name(form_a, form_b)
-    finding = same_set(named, region_a, region_b) if named is not None else Finding(None)
-    if named is not None and finding.holds:
-        return _proved(named, finding, form_a, form_b)
-    if (fractional := fractional_differs(region_a, region_b)) and _renamable(region_a, region_b):
-        return _different(fractional)
-    by = _invariants(region_a, region_b, deadline) or _all_mappings(region_a, region_b, deadline)
-    if by is not None:
+    candidates = (("name", _by_name(form_a, form_b)), ("structure", near_mapping(form_a, form_b, deadline)))
+    guesses = {how: mapping for how, mapping in candidates if mapping is not None}
+    for mapping in guesses.values():
+        finding = same_set(mapping, region_a, region_b)
+        if finding.holds:
+            return _proved(mapping, finding, form_a, form_b)
+    if by := _invariants(region_a, region_b, deadline):
         return by
-    evidence = _evidence(named, region_a, region_b) if named is not None else None
-    return replace(unknown, evidence=evidence)
+    for bounds_too in (False, True):
+        lean_a, lean_b = (without_redundant(form, deadline, bounds_too) for form in (form_a, form_b))
+        if (verdict := match(lean_a, lean_b, deadline)).kind == "equal":
+            return verdict
+        if not bounds_too and (by := _all_mappings(region_a, region_b, deadline)):
+            return by
+    for how, mapping in guesses.items():
+        return replace(unknown, evidence=_evidence(mapping, how, region_a, region_b))
+    return unknown
 
 
 def _solve(model: Model, deadline: float) -> Solution:
@@ -163,13 +167,14 @@ def _renamable(a: Region, b: Region) -> bool:
 
 
 def _invariants(a: Region, b: Region, deadline: float) -> Verdict | None:
-    """The first difference that both solvers see."""
+    """The first difference that both solvers see, or that a point shows."""
     for difference in total_differs(a, b):
         if difference.needs_renaming and not _renamable(a, b):
             continue
         if confirmed := _confirm(difference, a, b, deadline):
             return _different(witness(difference, a, b, confirmed))
-    return None
+    fractional = fractional_differs(a, b) if _renamable(a, b) else None
+    return None if fractional is None else _different(fractional)
 
 
 def _different(found: Witness) -> Verdict:
@@ -235,7 +240,7 @@ def _refuted(findings: Sequence[Finding], a: Region, b: Region) -> Verdict:
     )
 
 
-def _evidence(mapping: NDArray[np.int64], a: Region, b: Region) -> Evidence:
+def _evidence(mapping: NDArray[np.int64], how: str, a: Region, b: Region) -> Evidence:
     """Optima under objectives drawn at random, the same for matched variables."""
     generator = np.random.default_rng(0)
     agreed = drawn = 0
@@ -245,7 +250,7 @@ def _evidence(mapping: NDArray[np.int64], a: Region, b: Region) -> Evidence:
         if first.value is not None and second.value is not None:
             drawn += 1
             agreed += not apart(first.value, second.value)
-    return Evidence(agreed, drawn, "name")
+    return Evidence(agreed, drawn, how)
 
 
 def _draws(generator: np.random.Generator, columns: int) -> Iterator[Linear]:
