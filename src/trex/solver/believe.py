@@ -161,11 +161,13 @@ def _candidates(model: Model, outcome: Outcome, limits: Limits) -> Iterator[tupl
     point = polished(model, raw)
     refinable = set(model.beyond_linear) <= {"a quadratic objective"}
     loose = bool(model.quadratic) and outcome.solver != highs.NAME  # SCIP's tolerance is wider there
-    if loose and refinable:
+    mixed = 0 < len(model.integers) < len(model.kinds) and not model.beyond_linear
+    if (loose or mixed) and refinable:
+        # a mixed-integer search leaves the continuous part anywhere within its tolerance; and rounding a switch can
+        # matter in a row with large coefficients: the continuous part may make up for it
         yield from _refined(model, point, limits)
     yield point, ""
-    if (point != raw).any() and refinable and not loose:
-        # rounding a switch can matter in a row with large coefficients: the continuous part may make up for it
+    if (point != raw).any() and refinable and not (loose or mixed):
         yield from _refined(model, point, limits)
     yield raw, f"integers are whole only to within {TOLERANCE:g}"
 

@@ -14,7 +14,9 @@ from trex.solver.outcome import Outcome
 NAME = f"HiGHS {metadata.version('highspy')}"
 # A mixed-integer search stops at a relative gap of 1e-4 by default: too wide for optima compared at 1e-6.
 GAP = 1e-9
+DUAL = 1e-10  # HiGHS' least tolerance of reduced costs; at its default of 1e-7 costs below that count as none
 SMALLEST = 1e-12  # HiGHS leaves out smaller coefficients of rows; by default it already does so below 1e-9
+LARGEST_SCALE = 100  # exponent of 2 by which costs are scaled
 SEMI_UPPER = 1e4  # HiGHS turns a semi-continuous variable into rows with its upper bound as coefficient
 STATUS = {
     HighsModelStatus.kOptimal: "optimal",
@@ -44,7 +46,14 @@ class Highs(highspy.Highs):
 def quiet(time_s: float | None = None) -> Highs:
     """A HiGHS on one thread with a fixed seed, narrow gaps, and a limit in seconds (none by default)."""
     highs = Highs()
-    options = {"threads": 1, "random_seed": 0, "mip_rel_gap": GAP, "mip_abs_gap": GAP, "small_matrix_value": SMALLEST}
+    options = {
+        "threads": 1,
+        "random_seed": 0,
+        "mip_rel_gap": GAP,
+        "mip_abs_gap": GAP,
+        "small_matrix_value": SMALLEST,
+        "dual_feasibility_tolerance": DUAL,
+    }
     if time_s is not None:
         options["time_limit"] = float(time_s)
     for option, value in options.items():
@@ -100,6 +109,9 @@ def load(highs: Highs, model: Model) -> None:
     refused = refuses(model)
     if refused is not None:
         raise ModelError(refused)
+    largest = np.abs(model.cost).max(initial=0.0)
+    if 0 < largest < 1 and not model.quadratic:  # tolerances of HiGHS are absolute: the largest cost is brought near 1
+        highs.setOptionValue("user_objective_scale", min(-math.floor(math.log2(largest)), LARGEST_SCALE))
     lp = highspy.HighsLp()
     lp.num_col_, lp.num_row_ = len(model.variables), len(model.rows)
     lp.sense_ = highspy.ObjSense.kMinimize if model.sense == "min" else highspy.ObjSense.kMaximize

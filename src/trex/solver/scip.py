@@ -61,7 +61,8 @@ def solve(model: Model, seconds: float, memory_mb: float | None = None, loose: b
 
 
 def _solve(model: Model, seconds: float, memory_mb: float | None, loose: bool) -> Outcome:
-    program = _Program(model, loose)
+    with _no_stderr():
+        program = _Program(model, loose)
     scip = program.scip
     scip.setParam("limits/time", min(max(seconds, 1e-3), INFINITE))
     if memory_mb is not None:
@@ -133,6 +134,7 @@ class _Program:
             "limits/gap": GAP_NONLINEAR if self.nonlinear else GAP,
             "limits/absgap": GAP,
             "numerics/feastol": self.tolerance,
+            "propagating/probing/maxprerounds": 0,  # calls some unbounded models with indicators optimal
             "lp/threads": 1,
             "misc/catchctrlc": False,
             "randomization/randomseedshift": 0,

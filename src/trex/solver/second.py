@@ -15,8 +15,8 @@ DECIDED = ("optimal", "infeasible", "unbounded")
 def second(model: Model, first: Solution, limits: Limits) -> Solution:
     """`first` with the agreement of SCIP, or of HiGHS where SCIP gave it.
 
-    A checked point decides: of two optima the better one stands, and a point refutes "infeasible". Where the first
-    answer is refuted so, or one says "unbounded" against an optimum, the status is "error" without a point.
+    A checked point decides: of two optima the better one stands, and a point refutes "infeasible". Where one says
+    "unbounded" against an optimum, the status is "error" without a point.
     """
     if first.solver != highs.NAME and beyond_highs(model) is not None:
         return replace(first, message=_joined(first.message, "no second solver takes this model"))
@@ -29,6 +29,9 @@ def second(model: Model, first: Solution, limits: Limits) -> Solution:
     message = _joined(first.message, f"{other.solver} disagrees: {other.status}{value}")
     if first.status == "optimal" and (other.status == "infeasible" or _better(model, first, other)):
         return replace(solution, message=message)  # the checked point refutes the other
+    if other.status == "optimal" and (first.status == "infeasible" or _better(model, other, first)):
+        refuted = f"{first.solver} said {first.status}" + ("" if first.objective is None else f", {first.objective!r}")
+        return replace(other, agreement=solution.agreement, message=_joined(other.message, refuted))
     return replace(solution, status="error", objective=None, bound=None, values={}, message=message)
 
 

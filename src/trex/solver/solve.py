@@ -4,8 +4,10 @@ HiGHS goes first. It calls many indefinite quadratic programs optimal with a wro
 unbounded" open for unbounded mixed-integer programs; both are settled here, as is what only SCIP can take.
 """
 
+import math
 import time
 from dataclasses import replace
+from fractions import Fraction
 from numbers import Real
 from typing import Any
 
@@ -36,6 +38,8 @@ __all__ = [
 CHECKS = (None, "second", "exact")
 PATIENCE = 10.0  # times what HiGHS took, given to SCIP to confirm that a model is infeasible
 LEAST_PATIENCE = 2.0  # seconds
+STRICT = 1e-9  # by how much a point that refutes "infeasible" may miss a side
+WIDE = 1e9  # largest over smallest coefficient of an integer model from which a second solver is always asked
 FALL = 1e-6  # of a ray's objective, relative to the largest coefficient: less may be rounding
 
 
@@ -101,14 +105,34 @@ def unchecked(model: Model, time_s: float = 60.0) -> tuple[str, float | None]:
 
 def _complete(model: Model, time_s: float, memory_mb: float | None, check: str | None) -> Solution:
     """The solution with what `check` adds."""
-    solution = _solve(model, Limits(time_s, memory_mb))
+    limits = Limits(time_s, memory_mb)
+    solution = _solve(model, limits)
     if check == "second":
         return second(model, solution, Limits(time_s, memory_mb))
+    if _wide(model):
+        solution = second(model, solution, limits)
     if check == "exact" and solution.status == "optimal":
         point = np.array([solution.values[name] for name in model.variables])
         value, reason = exact.value(model, point, Limits(time_s).left())
-        return replace(solution, exact=value, message="; ".join(filter(None, (solution.message, reason))))
+        return _with_exact(solution, value, reason)
     return solution
+
+
+def _wide(model: Model) -> bool:
+    """Whether an integer model has coefficients so far apart that a solver's tolerances can hide some of them."""
+    sizes = np.abs(model.value[model.value != 0])
+    return bool(len(model.integers)) and len(sizes) > 0 and sizes.max() >= WIDE * sizes.min()
+
+
+def _with_exact(solution: Solution, value: Fraction | None, reason: str) -> Solution:
+    """The solution with its exact value; an error where the two do not agree."""
+    message = "; ".join(filter(None, (solution.message, reason)))
+    if value is None or solution.objective is None:
+        return replace(solution, message=message)
+    if math.isclose(float(value), solution.objective, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
+        return replace(solution, exact=value, message=message)
+    wrong = f"{solution.solver} claims the optimum {solution.objective!r}; in rational numbers it is {float(value)!r}"
+    return replace(without_point("error", wrong, solution.solver), exact=value)
 
 
 def _solve(model: Model, limits: Limits) -> Solution:
