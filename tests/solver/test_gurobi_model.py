@@ -129,3 +129,22 @@ def test_what_is_not_represented_is_refused_by_name(model, change, message):
     change(model, x, y)
     with pytest.raises(ModelError, match=message):
         lp.from_gurobi(model)
+
+
+def test_an_indicator_s_variable_is_binary(model):
+    b, x = model.addVar(name="b"), model.addVar(name="x")
+    model.addGenConstrIndicator(b, 1, x >= 2)
+    read = lp.from_gurobi(model)
+    assert read.kinds == ("integer", "continuous") and read.upper.tolist() == [1, math.inf]
+    b.UB = 5
+    with pytest.raises(ModelError, match="needs 'b' to be binary, or without a kind and bounds"):
+        lp.from_gurobi(model)
+
+
+def test_what_is_no_gurobi_model_is_refused_with_its_type(model):
+    for other in (None, object(), "min x end"):
+        with pytest.raises(ModelError, match=f"a {type(other).__name__} is not accepted; accepted: a gurobipy Model"):
+            lp.from_gurobi(other)
+    model.dispose()
+    with pytest.raises(ModelError, match=r"cannot be read: .*freed"):
+        lp.from_gurobi(model)

@@ -4,16 +4,17 @@ HiGHS and Gurobi reading the same text."""
 import gzip
 import json
 import math
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.solver.comparing import gurobi_reads, highs_reads, meaning
+from tests.solver.comparing import difference, gurobi_reads, highs_reads, meaning
 
 import trex.paths
 from trex.solver import lp
 from trex.solver.formats.lp_reader import read_lp
-from trex.solver.model import SOS, Function, Indicator
+from trex.solver.model import SOS, Function, Indicator, ModelError
 from trex.solver.solve import solve
 
 INF = math.inf
@@ -237,7 +238,11 @@ def test_heads(head):
         (body(rows="c: 3 [ x^2 ] <= 3"), (4, 7), "comparison"),
         (body(rows="c: y[ x^2 ] <= 3"), (4, 6), "without its `]`"),
         (body("3 x + [ x^2 ] / 3"), (2, 21), "divided by 3"),
-        (body(rows="c: x + y = [2, 8]"), (4, 17), "expected"),
+        (body(rows="c: x + y = [2, 8]"), (4, 15), "',' is no variable"),
+        (body("2 (x + y)"), (2, 9), r"'\(x' is no variable.*products with parentheses"),
+        (body(rows="c: 2 ( x + y ) >= 1"), (4, 7), r"'\(' is no variable.*products with parentheses"),
+        (body(rows="c: x - )y >= 1"), (4, 9), r"'\)y' is no variable"),
+        (body(rows="c: x + ,y >= 1"), (4, 9), "',y' is no variable"),
         (body(rows="c: 3 4 x >= 2"), (4, 7), "found `4`"),
         (body(rows="c: x[0] y[0] >= 2"), (4, 10), r"found `y\[0\]`"),
         (body(rows="c: x >= 1e400"), (4, 10), "too large"),
@@ -256,18 +261,18 @@ def test_heads(head):
         (body(rows="c: x >= 2 >= 1"), (4, 12), "outer sides"),
         (body(rows="c: 2 <= x >= 1"), (4, 12), "both"),
         (body(rows="c: 2 <= x + y\n + z <= 8"), (5, 2), "not clear"),
-        (body(rows="c: x >= 2 Bounds"), (4, 12), "begins with a new line"),
+        (body("x + 3 bin"), (2, 13), "not clear whether it is a variable"),
+        (body(rows="c: x + 3 bin >= 1"), (4, 11), "comparison"),
+        (body(rest="Generals\n x lazy constraints\n 3\n"), (7, 2), "a variable"),
         (body(rows="c: x + >= 2"), (4, 9), "a term"),
         (body(rows="b = 1 <-> x >= 2"), (4, 8), "equivalence"),
         (body(rows="b = 2 -> x >= 2"), (4, 6), "indicator at 2"),
         (body(rows="b = 1 -> [ x^2 ] >= 2"), (4, 8), "quadratic terms under"),
-        (body(rows="b = 1 -> x >= 2"), (None, None), "'b' to be binary"),
         (body(rows="a: b: x >= 2"), (4, 5), "comparison"),
         (body(rest="Bounds\n 2 x <= 4\n"), (6, 4), "comparison"),
         (body(rest="Bounds\n b: x <= 4\n"), (6, 3), "comparison"),
-        (body(rest="Binaries\n x Generals\n y\n"), (6, 4), "begins with a new line"),
         (body(rows="c: x >= 1O"), (4, 11), "followed by a blank"),
-        (body("x + end"), (2, 11), "begins with a new line"),
+        (body("x + end"), (2, 11), "expected a term"),
         (body(rest="Bounds\n -5 <= x y <= 7\n"), (6, 10), "a new line"),
         (body(rows="c: x <= 100 free"), (4, 14), "new line"),
         (body(rest="Bounds\n x >= 1e30\n"), (6, 7), "lower side"),
@@ -293,7 +298,9 @@ def test_heads(head):
         (body(rest="Subject To\n x >= 1\n"), (5, 1), "twice"),
         ("Minimize multi-objectives\n a: Priority=1\n x\nSubject To\n c: x >= 1\nEnd\n", (1, 1), "several objectives"),
         (body() + "foo\n", (6, 1), "after End"),
-        ("Minimize\n x\nSubject To\n c: x >= 1\n", (4, 11), "found end of text"),
+        ("Minimize\n x\nSubject To\n c: x >= 1\n", (4, 11), "found end of text: End is missing"),
+        ("Minimize\n x\nSubject To\n c: x +", (4, 8), "End is missing"),
+        ("Minimize x", (1, 11), "End is missing"),
         ("Minimize\n x y\nEnd\n", (2, 4), "a section"),
         ("hello\nworld\n", (1, 1), "section"),
         ("Minimize\n x\0\nEnd\n", (2, 3), r"'\\x00'"),
@@ -357,12 +364,97 @@ def test_files_are_read_by_path_and_bad_paths_refused(tmp_path):
     packed.write_bytes(gzip.compress(path.read_bytes()))
     assert lp.read(packed).variables == ("x[0]",)
     packed.write_bytes(packed.read_bytes()[:-9])
-    for missing in (packed, tmp_path / "none.lp", "none.lp", tmp_path, "", "Minimize x", "a\0b"):
+    for missing in (packed, tmp_path / "none.lp", "none.lp", tmp_path, "", "Minimize", "min.lp x", "max: x", "a\0b"):
         with pytest.raises(lp.LPError, match="neither LP text"):
             lp.read(missing)
     path.write_bytes(b"\xff\xfe\n")
     with pytest.raises(lp.LPError, match="neither LP text"):
         lp.read(path)
+
+
+ONE_LINE = "min x[1] - 2 st c: x[1] >= 0 d: x[1] <= 9 Bounds x[1] <= 4 Generals x[1] y Binary z End"
+
+
+def test_sections_begin_within_a_line_too():
+    right = lp.read(
+        "min\n x[1] - 2\nst\n c: x[1] >= 0\n d: x[1] <= 9\nBounds\n x[1] <= 4\nGenerals\n x[1] y\nBinary\n z\nEnd\n"
+    )
+    assert right.variables == ("x[1]", "y", "z") and right.offset == -2 and right.upper.tolist() == [4, INF, 1]
+    words = ONE_LINE.split(" ")
+    assert difference(lp.read(ONE_LINE), right) is None
+    for text in (ONE_LINE + "\n", ONE_LINE + "\r", ONE_LINE.replace(" c:", "\nc:"), ONE_LINE.replace(" End", "\nEnd")):
+        assert difference(lp.read(text), right) is None
+    for place in range(1, len(words)):
+        assert difference(lp.read(f"{' '.join(words[:place])}\n{' '.join(words[place:])}"), right) is None
+    parts = "MINIMISE x SUBJECT  TO c: x>=1 semi-continuous s sos2 t: x:1 y:2 general constraints z = MAX ( x , y ) end"
+    model = lp.read(parts)
+    assert model.variables == ("x", "s", "y", "z") and model.kinds[1] == "semi-continuous"
+    assert model.sos == (SOS("t", 2, (0, 2), (1, 2)),) and model.functions == (Function("GC0", "max", 3, (0, 2)),)
+    named = lp.read("min x st bounds: x >= 1 end : x <= 4\n End")  # before a colon they are names
+    assert named.rows == ("bounds", "end")
+    variables = lp.read(body("x + lazy + scenario +\n constraints", rest="Generals\n x lazy constraints\n")).variables
+    assert variables == ("x", "lazy", "scenario", "constraints", "y")
+
+
+def test_a_file_s_name_may_begin_as_text_does(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "min x end").write_text(body("y"))
+    assert lp.read("min x end").variables == ("y", "x")
+    assert lp.read("min x  end").variables == ("x",)
+    assert len(lp.read("min " + " + ".join(f"x{k}" for k in range(5000)) + " end").variables) == 5000
+
+
+@pytest.mark.parametrize("source", [None, b"min x end\n", 3, ["min"]])
+def test_what_is_neither_path_nor_text_is_refused_with_its_type(source):
+    with pytest.raises(lp.LPError, match=rf"a {type(source).__name__}.*accepted: a path, or LP or MPS text"):
+        lp.read(source)
+    with pytest.raises(ModelError, match=rf"a {type(source).__name__} .*accepted: a highspy.Highs"):
+        lp.from_highs(source)
+    with pytest.raises(ModelError, match=rf"a {type(source).__name__} .*accepted: a Model"):
+        lp.write(source)
+    if source is not None:
+        with pytest.raises(ModelError, match=rf"a {type(source).__name__} .*accepted: str, Path"):
+            lp.write(lp.read("min x end"), source)
+
+
+BINARY_BOUNDS = [
+    ("", (0, 1)), ("b <= 1", (0, 1)), ("b <= 0.5", (0, 0.5)), ("0.2 <= b <= 1", (0.2, 1)), ("b = 1", (1, 1)),
+    ("b >= 0", (0, 1)), ("b <= 5", None), ("b free", None), ("-1 <= b <= 1", None), ("b >= 2", None), ("b >= 1", None),
+    ("b <= 1\nSemi\n b", None), ("\nGenerals\n b", None), ("b <= 1\nGenerals\n b", (0, 1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("sense", ["min", "max"])
+@pytest.mark.parametrize(("bounds", "right"), BINARY_BOUNDS)
+@pytest.mark.parametrize("use", ["indicator", "g: b = AND ( c , d )", "g: c = OR ( b , d )"])
+def test_what_an_indicator_or_a_logical_function_makes_binary(use, bounds, right, sense):
+    rows, rest = ("i: b = 1 -> x >= 2", "") if use == "indicator" else ("", f"General Constraints\n {use}\n")
+    text = body("b + 0.1 x", f"{rows}\n x >= 1\n x <= 9", f"Bounds\n {bounds}\n{rest}")
+    text = text.replace("Minimize", "Minimize" if sense == "min" else "Maximize").replace(
+        "0.1", "-0.1" * (sense == "max") or "0.1"
+    )
+    if right is None:
+        with pytest.raises(lp.LPError, match="needs 'b' to be binary, or without a kind and bounds; it is"):
+            lp.read(text)
+        return
+    model = lp.read(text)
+    j = model.variables.index("b")
+    assert (model.kinds[j], model.lower[j], model.upper[j]) == ("integer", *right)
+    ours = solve(model)
+    gurobipy = pytest.importorskip("gurobipy")
+    with gurobipy.Env(params={"OutputFlag": 0}) as env:
+        assert gurobi_solves(env, text) == pytest.approx(ours.objective, abs=1e-6)
+
+
+def gurobi_solves(env, text: str) -> float:
+    import gurobipy
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "a.lp")
+        path.write_text(text)
+        with gurobipy.read(str(path), env) as theirs:
+            theirs.optimize()
+            return theirs.ObjVal
 
 
 def test_a_file_that_unpacks_to_more_than_the_limit_is_refused(tmp_path, monkeypatch):

@@ -1,9 +1,10 @@
 """MPS reading. Right values are by hand, and HiGHS' and Gurobi's where they read the same text alike."""
 
 import math
+import re
 
 import pytest
-from tests.solver.comparing import gurobi_reads, highs_reads, meaning
+from tests.solver.comparing import difference, gurobi_reads, highs_reads, meaning
 
 from trex.solver import lp
 from trex.solver.model import SOS, Function, Indicator
@@ -176,7 +177,7 @@ def test_sets_in_the_longer_form():
         (mps(rest="SOS\n S3 s\n x 1"), 11, "not in COLUMNS|after S1 or S2"),
         (mps(rest="SOS\n x 1"), 11, "after S1 or S2"),
         (mps(rest="INDICATORS\n IF c x 2"), 11, "0 or 1"),
-        (mps(rest="INDICATORS\n IF c x 1"), None, "'x' to be binary"),
+        (mps(bounds=" UP BND x 3", rest="INDICATORS\n IF c x 1"), None, "'x' to be binary"),
         (mps(rest="GENCONS\n PWL g\n x"), 11, "'PWL'; accepted: MIN, MAX, ABS, AND, OR"),
         (mps(rest="GENCONS\n ABS g\n x\n 3"), 11, "a constant"),
         (mps(rest="PWLOBJ\n x 0 0"), 10, "'PWLOBJ'"),
@@ -192,6 +193,23 @@ def test_what_is_malformed_or_not_represented_is_refused_with_its_line(text, lin
     with pytest.raises(lp.LPError, match=reason) as caught:
         lp.read(text)
     assert caught.value.line == line and caught.value.column is None
+
+
+def test_section_words_in_lower_case_and_names_as_they_are(tmp_path):
+    upper = mps(head="NAME T\nOBJSENSE\n MAX", columns=" X obj 1 c 1\n y obj 2 c 1", bounds=" UP BND X 4")
+    lower = re.sub("^[A-Z]+", lambda word: word[0].lower(), upper, flags=re.MULTILINE)
+    assert lower.startswith("name T\nobjsense\n MAX\nrows\n") and lower.endswith("endata\n")
+    (tmp_path / "a").write_text(lower)
+    model = lp.read(tmp_path / "a")
+    assert model.variables == ("X", "y") and model.upper[0] == 4
+    assert difference(model, lp.read(upper)) is None
+    assert meaning(highs_reads(lower, ".mps")) == meaning(model)
+    assert lp.read(lower.partition("\n")[2]).sense == "max"  # without its name
+
+
+def test_the_column_of_an_indicator_is_binary():
+    model = lp.read(mps(rest="INDICATORS\n IF c x 1"))
+    assert (model.kinds, model.upper.tolist()) == (("integer", "continuous"), [1, INF])
 
 
 def test_files_by_name_and_by_content(tmp_path):

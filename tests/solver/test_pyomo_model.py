@@ -226,3 +226,9 @@ def test_equals_pyomo_s_own_way_and_its_lp_file(seed, tmp_path):
             m.find_component(name).set_value(value, skip_validation=True)
         assert pyo.value(m.objective) == pytest.approx(ours.objective, rel=1e-12, abs=1e-9)
         assert all(row.slack() > -1e-6 for row in m.rows.values())
+
+
+@pytest.mark.parametrize("other", [None, object(), pyo.ConcreteModel, pyo.AbstractModel(), pyo.Block([1, 2])])
+def test_what_is_no_concrete_model_is_refused_with_its_type(other):
+    with pytest.raises(ModelError, match=f"a {type(other).__name__} is not accepted; accepted: a pyomo ConcreteModel"):
+        lp.from_pyomo(other)

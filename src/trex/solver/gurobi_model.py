@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 from trex.solver.builder import Builder, Row, add_terms
+from trex.solver.formats.binaries import make_binary
 from trex.solver.formats.tokens import INFINITE
 from trex.solver.model import SOS, Function, Indicator, Model, ModelError
 
@@ -22,7 +23,18 @@ def from_gurobi(model: Any) -> Model:
     several objectives, piecewise-linear objectives, scenarios, user cuts, and general constraints other than
     indicators, MIN, MAX, ABS, AND and OR.
     """
-    model.update()
+    try:
+        import gurobipy
+
+        known = isinstance(model, gurobipy.Model)
+    except ImportError:
+        known = False  # nothing is a model of a package that is not there
+    if not known:
+        raise ModelError(f"a {type(model).__name__} is not accepted; accepted: a gurobipy Model")
+    try:
+        model.update()
+    except gurobipy.GurobiError as error:
+        raise ModelError(f"the gurobipy Model cannot be read: {error}") from None
     if model.NumObj > 1:
         raise ModelError(f"the model has {model.NumObj} objectives; accepted: one")
     for attribute, what in REFUSED.items():
@@ -50,6 +62,7 @@ def from_gurobi(model: Any) -> Model:
         builder.sos.append(SOS(f"s{number}", int(type_), places, tuple(map(float, weights))))
     for general in model.getGenConstrs():
         _general(model, general, builder)
+    make_binary(builder)
     return builder.model()
 
 

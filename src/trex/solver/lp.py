@@ -1,6 +1,7 @@
 """LP and MPS files and text: read as a `Model`, and written."""
 
 import gzip
+import os
 import re
 import zlib
 from pathlib import Path
@@ -12,7 +13,7 @@ from trex.solver.formats.lp_reader import read_lp
 from trex.solver.formats.lp_writer import write_lp
 from trex.solver.formats.mps_reader import read_mps
 from trex.solver.formats.mps_writer import write_mps
-from trex.solver.formats.tokens import LPError
+from trex.solver.formats.tokens import FIRST, LPError
 from trex.solver.model import Model, ModelError
 
 __all__ = ["LPError", "from_gurobi", "from_highs", "from_pyomo", "read", "write"]
@@ -20,11 +21,11 @@ __all__ = ["LPError", "from_gurobi", "from_highs", "from_pyomo", "read", "write"
 LARGEST = 2**26  # bytes of text
 FORMATS = ("lp", "mps")
 # the first line that is neither blank nor a comment of the MPS format
-MPS = re.compile(r"(?:[ \t]*\r?\n|\*[^\n]*\n)*(?:NAME|ROWS|OBJSENSE|OBJSENSEMAX|OBJNAME)(?=\s|$)")
+MPS = re.compile(r"(?:[ \t]*\r?\n|\*[^\n]*\n)*(?:NAME|ROWS|OBJSENSE|OBJSENSEMAX|OBJNAME)(?=\s|$)", re.IGNORECASE)
 
 
 def read(source: str | Path) -> Model:
-    """Read LP or MPS format from a path, or from text (any string of more than one line).
+    """Read LP or MPS format from a path, or from text: a string of several lines, or one that begins as LP text does.
 
     A file's format is that of its name (.lp, .mps, with or without .gz), any other one's that of its content.
     Kept: names, the objective's constant as `offset`, quadratic objectives and rows, special ordered sets, indicators,
@@ -32,7 +33,7 @@ def read(source: str | Path) -> Model:
     summed and constants moved to the right. Raises LPError, with the place, for all else; nothing is left out.
     """
     text = content(source)
-    given = isinstance(source, str) and "\n" in source
+    given = _is_text(source)
     where, name = ("LP text", "") if given else (str(source), Path(source).name.lower().removesuffix(".gz"))
     if not text.strip():
         raise LPError(where, "it is empty")
@@ -43,8 +44,9 @@ def read(source: str | Path) -> Model:
 
 def content(source: str | Path) -> str:
     """The text of a path, unpacked, or the text itself. Raises LPError where a path cannot be read."""
-    given = isinstance(source, str) and "\n" in source
-    return (str(source) if given else _file(Path(source))).removeprefix("\ufeff")
+    if not isinstance(source, str | os.PathLike):
+        raise LPError(f"a {type(source).__name__}", "it is not accepted; accepted: a path, or LP or MPS text as str")
+    return (str(source) if _is_text(source) else _file(Path(source))).removeprefix("\ufeff")
 
 
 def write(model: Model, path: str | Path | None = None, format: str = "lp") -> str:
@@ -53,6 +55,10 @@ def write(model: Model, path: str | Path | None = None, format: str = "lp") -> s
     path: also write it there, in the format of the name (.lp, .mps, with or without .gz). Raises ModelError for a
     model that the format does not hold, and for a path that cannot be written.
     """
+    if not isinstance(model, Model):
+        raise ModelError(f"a {type(model).__name__} is not accepted; accepted: a Model")
+    if path is not None and not isinstance(path, str | os.PathLike):
+        raise ModelError(f"a {type(path).__name__} is not accepted as path; accepted: str, Path")
     suffixes = Path(path).suffixes if path is not None else []
     if path is not None:
         packed = suffixes[-1:] == [".gz"]
@@ -85,9 +91,26 @@ def from_gurobi(model: Any) -> Model:
 
 def from_highs(model: Any) -> Model:
     """Read a highspy.Highs. See `trex.solver.highs`."""
+    import highspy
+
     from trex.solver.highs import unload
 
+    if not isinstance(model, highspy.Highs):
+        raise ModelError(f"a {type(model).__name__} is not accepted; accepted: a highspy.Highs")
     return unload(model)
+
+
+def _is_text(source: object) -> bool:
+    """Whether it is a string of several lines, or one of several words that an objective begins and no file has."""
+    if not isinstance(source, str) or "\n" in source or "\r" in source:
+        return isinstance(source, str)
+    begun = FIRST.match(source)
+    if not begun or not source[begun.end() :].strip():
+        return False
+    try:
+        return not Path(source).is_file()
+    except (OSError, ValueError):  # too long for a path, or with characters that none has
+        return True
 
 
 def _file(path: Path) -> str:

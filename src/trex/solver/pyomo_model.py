@@ -16,7 +16,10 @@ def from_pyomo(model: Any) -> Model:
     other than continuous or integer, and active components of other kinds (disjunctions, complementarity, …).
     """
     import pyomo.environ as pyo
+    from pyomo.core.base.block import BlockData
 
+    if not isinstance(model, BlockData) or not model.is_constructed():
+        raise ModelError(f"a {type(model).__name__} is not accepted; accepted: a pyomo ConcreteModel")
     _refuse_unknown_components(model)
     objectives = list(model.component_data_objects(pyo.Objective, active=True, descend_into=True))
     if len(objectives) != 1:

@@ -37,7 +37,7 @@ def compare(a: Model | str | Path, b: Model | str | Path, mode: str = "full", ti
     are unknown: their feasible sets are both empty, whatever the rows say.
     "as-published": the verdict of the paper's checker, with its flaws (`equivalence.published`).
 
-    Numbers are equal within 1e-10, relatively; `Verdict.largest_difference` tells how far matched ones differed.
+    Numbers are equal within 1e-12, relatively; `Verdict.largest_difference` tells how far matched ones differed.
     Raises LPError for what cannot be read, ModelError for an unknown mode or a `time_s` that is not positive.
     """
     begin = time.perf_counter()
@@ -59,8 +59,8 @@ def _compare(a: Model, b: Model, full: bool, deadline: float) -> Verdict:
     verdict = match(canonical(first), canonical(second), deadline)
     if verdict.kind == "equal" or not full:
         return verdict
-    reformulate(first)
-    reformulate(second)
+    reformulate(first, deadline)
+    reformulate(second, deadline)
     if len(a.variables) != len(b.variables) and len(unused(first)) != len(unused(second)):
         drop_unused(first)
         drop_unused(second)

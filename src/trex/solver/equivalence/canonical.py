@@ -17,6 +17,7 @@ class HalfSpace:
     quadratic: tuple[tuple[tuple[int, int], float], ...]
     side: float
     rows: tuple[str, ...]  # of the model, that say so
+    scale: float = 1.0  # the row's largest coefficient in size
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,8 @@ class Canonical:
         return [self.model.variables[j] for j in self.columns]
 
     def comparable(self, other: "Canonical") -> bool:
-        """Whether variables that are no columns count: where one model has more variables, it is for some of these."""
-        return len(self.model.variables) == len(other.model.variables)
+        """Whether variables that are no columns must match: not where one model has more fixed or defined ones."""
+        return len(self.fixed) == len(other.fixed) and len(self.defined) == len(other.defined)
 
     @property
     def linear(self) -> bool:
@@ -140,6 +141,7 @@ def half_spaces(
                 tuple((pair, sign * value / largest) for pair, value in square),
                 side / largest + 0.0 if linear or square else float(np.sign(side)),
                 (name,),
+                largest,
             )
         )
     return found
@@ -156,6 +158,8 @@ def _defined(work: Draft, place: dict[int, int]) -> tuple[Defined, ...]:
     final: dict[int, tuple[dict[int, float], float]] = {}
     for j, (terms, constant) in reversed(work.defined.items()):
         over: dict[int, float] = {}
+        if any(k not in final and k not in work.fixed and k not in place for k in terms):
+            continue  # of a variable that was dropped because it is used nowhere else
         for k, value in terms.items():
             inner, shift = final.get(k, ({}, work.fixed[k]) if k in work.fixed else ({k: 1.0}, 0.0))
             constant = shifted(constant, [value * shift])

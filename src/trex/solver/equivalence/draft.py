@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from trex.solver.model import SEMI, WHOLE, Model
 
-SNAP = 1e-12  # relative: what the sums and quotients of this module may be off by
+SNAP = 2e-15  # relative: what sums and quotients of scaled numbers may be off by
 
 
 @dataclass

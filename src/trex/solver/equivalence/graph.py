@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from trex.solver.equivalence.canonical import Canonical, HalfSpace
 
-TOLERANCE = 1e-10  # relative, of numbers that are taken as equal: above what scaling a row in floating point can change
+TOLERANCE = 1e-12  # relative, of numbers that are taken as equal: well above what scaling a row can change
 COLUMN, HALF, IMPLICATION, PRODUCT, ORDERED, NEIGHBOURS, FUNCTION, DEFINED = range(8)  # kinds of nodes
 # labels of edges that carry no number; numbers have classes from 0 up
 BINARY, ONCE, TWICE, MEMBER, RESULT, ARGUMENT = range(-6, 0)

@@ -2,17 +2,16 @@
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trex.solver.check import violation
 from trex.solver.equivalence.canonical import Canonical, HalfSpace
 from trex.solver.equivalence.graph import TOLERANCE
 from trex.solver.equivalence.matched import defined_alike, fixed_alike
-from trex.solver.equivalence.redundant import IMPLIED
-from trex.solver.equivalence.region import Linear, Region
-
-VIOLATED = 1e-5  # relative where the side is above 1: a point this far outside of a half-space is no rounding
+from trex.solver.equivalence.region import Region, excess, outside
 
 
 @dataclass(frozen=True)
@@ -46,12 +45,15 @@ def same_set(mapping: NDArray[np.int64], a: Region, b: Region) -> Finding:
             if twin is not None and _tighter(twin, terms, half.side):
                 continue
             largest = region.reach(dict(terms), half.side)
-            if largest.value is None:
+            broken = outside(half, terms, largest)
+            if broken is None or largest.point is None:
                 return Finding(None)
-            if largest.value <= half.side + IMPLIED * max(1.0, abs(half.side)):
+            if not broken:
                 implied.append((half.rows[0], "implied") if within == "b" else ("implied", half.rows[0]))
-            elif largest.point is not None and largest.value > half.side + VIOLATED * max(1.0, abs(half.side)):
-                return Finding(False, half.rows[0], within, largest.point, (largest.value, half.side))
+            elif violation(region.model, largest.point) is None:
+                beyond, _ = excess(half, terms, largest.point)
+                left = float(beyond + Fraction(half.side))
+                return Finding(False, half.rows[0], within, largest.point, (left * half.scale, half.side * half.scale))
             else:
                 return Finding(None)
     for j, whole in enumerate(a.form.whole):
@@ -64,23 +66,31 @@ def _same_objective(
     mapping: NDArray[np.int64], a: Canonical, b: Region, implied: tuple[tuple[str, str], ...]
 ) -> Finding:
     """Whether the objectives agree all over the set: their difference has largest and smallest value 0 there."""
-    difference = np.array(b.form.cost)
-    difference[mapping] -= np.array(a.cost)
-    size = max(np.abs(a.cost).max(initial=0.0), np.abs(b.form.cost).max(initial=0.0))
-    terms: Linear = {j: float(d) for j, d in enumerate(difference.tolist()) if abs(d) > TOLERANCE * size}
+    ours = np.zeros(len(mapping))
+    ours[mapping] = a.cost
+    terms = {
+        j: y - x
+        for j, (x, y) in enumerate(zip(ours.tolist(), b.form.cost, strict=True))
+        if abs(y - x) > TOLERANCE * max(abs(x), abs(y))
+    }
     constant = b.form.offset - a.offset
-    scale = max(1.0, abs(a.offset), abs(b.form.offset))
-    for sign in (1.0, -1.0) if terms or abs(constant) > TOLERANCE * scale else ():
-        largest = b.largest({j: sign * value for j, value in terms.items()})
-        if largest.value is None or largest.point is None:
+    if not terms and abs(constant) <= TOLERANCE * max(abs(a.offset), abs(b.form.offset)):
+        return Finding(True, implied=implied)
+    for sign in (1.0, -1.0):
+        half = HalfSpace((), (), -sign * constant, ("the objective",))
+        over = {j: sign * value for j, value in terms.items()}
+        largest = b.reach(over, half.side)
+        broken = outside(half, over.items(), largest)
+        if broken is None or largest.point is None:
             return Finding(None)
-        apart = largest.value + sign * constant
-        if abs(apart) > VIOLATED * scale:
-            ours = a.offset + float(np.array(a.cost) @ largest.point[mapping])
-            theirs = b.form.offset + float(np.array(b.form.cost) @ largest.point)
-            return Finding(False, "the objective", "b", largest.point, (ours, theirs))
-        if abs(apart) > IMPLIED * scale:
-            return Finding(None)
+        if broken:
+            if violation(b.model, largest.point) is not None:
+                return Finding(None)
+            values = (
+                a.offset + float(ours @ largest.point),
+                b.form.offset + float(np.array(b.form.cost) @ largest.point),
+            )
+            return Finding(False, "the objective", "b", largest.point, values)
     return Finding(True, implied=implied)
 
 

@@ -59,15 +59,26 @@ class Difference:
 class Signatures:
     """Values of each column that do not depend on names; columns with equal values may correspond."""
 
-    a: list[list[float]] = field(default_factory=list)  # [kind of value][column]
-    b: list[list[float]] = field(default_factory=list)
+    a: list[list[tuple[Affine, Extreme]]] = field(default_factory=list)  # [kind of value][column]
+    b: list[list[tuple[Affine, Extreme]]] = field(default_factory=list)
     complete: bool = True
+
+    def classes(self) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+        """For each column of a, and of b, a class per kind of value: the same for values that are CLOSE."""
+        labels = [
+            _clusters([_value(*item) for item in one], [_value(*item) for item in other])
+            for one, other in zip(self.a, self.b, strict=True)
+        ]
+        columns = len(self.a[0]) if self.a else 0
+        every = [tuple(label[j] for label in labels) for j in range(2 * columns)]
+        return every[:columns], every[columns:]
 
 
 def total_differs(a: Region, b: Region) -> Iterator[Difference]:
     """Functions of all variables alike whose largest values differ."""
+    fixed_too = a.form.comparable(b.form) and not a.form.defined
     for share, weight in ((1.0, 0.0), *MIXES):
-        over_a, over_b = (_mix(region, share, weight, a.form.comparable(b.form)) for region in (a, b))
+        over_a, over_b = (_mix(region, share, weight, fixed_too) for region in (a, b))
         first, second = a.largest(over_a.terms), b.largest(over_b.terms)
         if first.value is not None and second.value is not None:
             difference = Difference(_words(share, weight), over_a, over_b, first, second, weight != 0)
@@ -83,16 +94,12 @@ def _words(share: float, weight: float) -> str:
     return f"largest value of {share:g} * objective (as a minimum) {weight:+g} * sum of all variables"
 
 
-def _mix(region: Region, share: float, weight: float, all_variables: bool) -> Affine:
-    """share * objective + weight * sum, of the columns or of fixed and defined variables too."""
+def _mix(region: Region, share: float, weight: float, fixed_too: bool) -> Affine:
+    """share * objective + weight * sum of the columns, or of the fixed variables too."""
     terms = {j: share * cost + weight for j, cost in enumerate(region.form.cost)}
     constant = share * region.form.offset
-    if all_variables:
+    if fixed_too:
         constant += weight * math.fsum(region.form.fixed.values())
-        for defined in region.form.defined:
-            constant += weight * defined.constant
-            for j, value in defined.terms:
-                terms[j] += weight * value
     return Affine(terms, constant)
 
 
@@ -120,8 +127,8 @@ def signatures(a: Region, b: Region) -> Iterator[Difference | Signatures]:
             if apart(*difference.values):
                 yield difference
                 break
-        found.a.append([_value(*item) for item in first])
-        found.b.append([_value(*item) for item in second])
+        found.a.append(first)
+        found.b.append(second)
     yield found
 
 
@@ -160,11 +167,10 @@ def mappings(found: Signatures, a: Canonical, b: Canonical) -> tuple[list[NDArra
     """
     columns = len(a.columns)
     groups: list[dict[tuple[int, ...], list[int]]] = [{}, {}]
-    labels = [_clusters(one, other) for one, other in zip(found.a, found.b, strict=True)]
-    for shift, form, into in ((0, a, groups[0]), (columns, b, groups[1])):
-        alike = sorted(range(columns), key=lambda j: (form.cost[j], form.lower[j], form.upper[j], form.whole[j]))
-        for j in alike:
-            into.setdefault(tuple(label[shift + j] for label in labels), []).append(j)
+    for form, classes, into in zip((a, b), found.classes(), groups, strict=True):
+        look = list(zip(form.cost, form.lower, form.upper, form.whole, strict=True))
+        for j in sorted(range(columns), key=look.__getitem__) if classes else ():
+            into.setdefault(classes[j], []).append(j)
     first, second = groups
     if {key: len(group) for key, group in first.items()} != {key: len(group) for key, group in second.items()}:
         return [], True

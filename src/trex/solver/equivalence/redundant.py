@@ -3,10 +3,8 @@
 import math
 from dataclasses import replace
 
-from trex.solver.equivalence.canonical import Canonical
-from trex.solver.equivalence.region import Region
-
-IMPLIED = 1e-9  # relative where the side is above 1: by how much a solver's optimum may pass a side that is implied
+from trex.solver.equivalence.canonical import Canonical, HalfSpace
+from trex.solver.equivalence.region import Region, outside
 
 
 def without_redundant(form: Canonical, deadline: float, bounds_too: bool) -> Canonical:
@@ -23,10 +21,10 @@ def without_redundant(form: Canonical, deadline: float, bounds_too: bool) -> Can
     kept, steps = [], []
     for number, half in enumerate(form.halves):
         solver.changeRowBounds(number, -math.inf, math.inf)
-        if _implied(region, dict(half.terms), half.side):
+        if _implied(region, half):
             steps.append(f"row {half.rows[0]} is implied by the others")
         else:
-            solver.changeRowBounds(number, -math.inf, half.side)
+            solver.changeRowBounds(number, -math.inf, half.side * half.scale)
             kept.append(half)
     lower, upper = list(form.lower), list(form.upper)
     for j, name in enumerate(form.names if bounds_too else ()):
@@ -36,7 +34,7 @@ def without_redundant(form: Canonical, deadline: float, bounds_too: bool) -> Can
                 continue
             bounds[j] = sign * math.inf
             solver.changeColBounds(j, lower[j], upper[j])
-            if _implied(region, {j: sign}, sign * bound):
+            if _implied(region, HalfSpace(((j, sign),), (), sign * bound, ())):
                 steps.append(f"{name} {'<=' if sign > 0 else '>='} {bound:g} is implied by the rows")
             else:
                 bounds[j] = bound
@@ -44,6 +42,5 @@ def without_redundant(form: Canonical, deadline: float, bounds_too: bool) -> Can
     return replace(form, halves=tuple(kept), lower=tuple(lower), upper=tuple(upper), steps=(*form.steps, *steps))
 
 
-def _implied(region: Region, terms: dict[int, float], side: float) -> bool:
-    largest = region.largest(terms).value
-    return largest is not None and largest <= side + IMPLIED * max(1.0, abs(side))
+def _implied(region: Region, half: HalfSpace) -> bool:
+    return outside(half, half.terms, region.largest(dict(half.terms))) is False

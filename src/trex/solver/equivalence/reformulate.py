@@ -4,6 +4,7 @@ A column that leaves is a function of those that stay, so feasible points corres
 """
 
 import math
+import time
 from collections.abc import Callable
 
 from trex.solver.equivalence.draft import SNAP, Draft, DraftRow, shifted, simplify
@@ -11,11 +12,14 @@ from trex.solver.equivalence.draft import SNAP, Draft, DraftRow, shifted, simpli
 MOST_ENTRIES = 50  # of a row whose free column is substituted elsewhere: more would fill the matrix
 
 
-def reformulate(work: Draft) -> None:
-    """Apply every rule until none applies; `work.steps` says what was done."""
+def reformulate(work: Draft, deadline: float) -> None:
+    """Apply every rule until none applies or the time is over; `work.steps` says what was done."""
     rules: tuple[Callable[[Draft], bool], ...] = (_implied_integers, _copies, _slacks, _defined)
     while any(rule(work) for rule in rules):
         simplify(work)
+        if time.perf_counter() > deadline:
+            work.ambiguous = True
+            return
 
 
 def unused(work: Draft) -> set[int]:
@@ -63,6 +67,8 @@ def _copies(work: Draft) -> bool:
         (i, first), (j, second) = row.terms.items()
         if first != -second or not {i, j} <= _open(work) or work.whole[i] != work.whole[j]:
             continue
+        if work.model.lower[i] == -math.inf and work.model.upper[i] == math.inf:
+            i, j = j, i  # the one that stays is not to be taken for free
         work.lower[i], work.upper[i] = max(work.lower[i], work.lower[j]), min(work.upper[i], work.upper[j])
         work.rows = [other for other in work.rows if other is not row]
         _substitute(work, j, {i: 1.0}, 0.0)
@@ -75,20 +81,28 @@ def _slacks(work: Draft) -> bool:
     """A column that occurs in one equality alone, and costs nothing or all there is, is the row's slack: a range."""
     uses = work.uses()
     costly = {j for j in work.alive if work.cost[j]}
+    may_leave = {j for j in _open(work) if not work.cost[j] or costly == {j}}
+    changed = False
     for row in work.rows:
         if not row.equality or row.quadratic or len(row.terms) < 2:
             continue
-        may_leave = {j for j in _open(work) if not work.cost[j] or costly == {j}}
         found = [j for j in row.terms if len(uses[j]) == 1 and j in may_leave and _fits(work, row, j)]
         if not found:
             continue
-        looks = {(work.cost[j], work.lower[j], work.upper[j], row.terms[j]) for j in found}
-        work.ambiguous |= len(looks) > 1
+        _note_choice(work, row, [j for j in row.terms if j in may_leave])
         j = min(found, key=lambda j: (work.cost[j] == 0, work.lower[j], work.upper[j], abs(row.terms[j])))
         _to_range(work, row, j)
         work.steps.append(f"{_name(work, j)} is the slack of row {row.name}")
-        return True
-    return False
+        changed = True
+        if j in costly:
+            break  # its cost has moved: others may not leave any more
+    return changed
+
+
+def _note_choice(work: Draft, row: DraftRow, candidates: list[int]) -> None:
+    """Note where a row has several columns that might leave, here or in other words, and they do not look alike."""
+    looks = {(work.cost[j], work.lower[j], work.upper[j], row.terms[j]) for j in candidates}
+    work.ambiguous |= len(looks) > 1
 
 
 def _fits(work: Draft, row: DraftRow, j: int) -> bool:
@@ -122,7 +136,7 @@ def _defined(work: Draft) -> bool:
         free = [j for j in row.terms if declared_free[j] and j in _open(work) and _fits(work, row, j)]
         if not free:
             continue
-        work.ambiguous |= len(free) > 1
+        _note_choice(work, row, [j for j in row.terms if declared_free[j] or (j in _open(work) and not work.cost[j])])
         j = min(free, key=lambda j: (len(uses[j]), work.cost[j]))
         value = row.terms[j]
         terms, constant = {k: -other / value for k, other in row.terms.items() if k != j}, row.upper / value

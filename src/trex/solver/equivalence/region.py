@@ -1,9 +1,13 @@
-"""The feasible set of a canonical form, over which many linear functions are optimised one after the other."""
+"""The feasible set of a canonical form, over which many linear functions are optimised one after the other.
+
+Rows are as the model has them, not scaled: solvers and the checks of points work with the modeller's numbers.
+"""
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import highspy
 import numpy as np
@@ -11,10 +15,13 @@ from highspy import HighsModelStatus
 from numpy.typing import NDArray
 
 from trex.solver import highs
-from trex.solver.equivalence.canonical import Canonical
+from trex.solver.equivalence.canonical import Canonical, HalfSpace
 from trex.solver.model import Indicator, Model
 from trex.solver.solve import solve
 
+WIDE = 1e7  # largest over smallest coefficient of a row above which a solver's tolerances may hide the smallest
+ROUNDING = 1e-12  # of a row's largest term: what is beyond a side by so much is on it
+CLEAR = 1e-6  # over the smallest coefficient: what is beyond a side by more lies outside
 Linear = Mapping[int, float]  # column of a canonical form -> coefficient
 
 
@@ -36,12 +43,16 @@ def to_model(form: Canonical, objective: Linear | None = None, sense: str = "min
         upper=np.array(form.upper, dtype=float),
         rows=tuple(half.rows[0] for half in form.halves),
         row_lower=np.full(len(form.halves), -math.inf),
-        row_upper=np.array([half.side for half in form.halves], dtype=float),
+        row_upper=np.array([half.side * half.scale for half in form.halves], dtype=float),
         start=np.cumsum([0, *lengths]).astype(np.int64),
         index=np.array([j for half in form.halves for j, _ in half.terms], dtype=np.int64),
-        value=np.array([value for half in form.halves for _, value in half.terms], dtype=float),
+        value=np.array([value * half.scale for half in form.halves for _, value in half.terms], dtype=float),
         quadratic=dict(form.quadratic) if objective is None else {},
-        quadratic_rows={k: dict(half.quadratic) for k, half in enumerate(form.halves) if half.quadratic},
+        quadratic_rows={
+            k: {pair: value * half.scale for pair, value in half.quadratic}
+            for k, half in enumerate(form.halves)
+            if half.quadratic
+        },
         sos=form.sos,
         indicators=tuple(
             Indicator(i.then.rows[0], i.binary, i.active, i.then.terms, -math.inf, i.then.side)
@@ -57,6 +68,34 @@ class Extreme:
 
     value: float | None
     point: NDArray[np.float64] | None = None  # [columns]
+
+
+def excess(
+    half: HalfSpace, terms: Iterable[tuple[int, float]], point: NDArray[np.float64]
+) -> tuple[Fraction, Fraction]:
+    """How far a point [columns] lies beyond a half-space with these terms, exactly, and its largest term in size."""
+    products = [Fraction(value) * Fraction(float(point[j])) for j, value in terms]
+    size = max([abs(Fraction(half.side)), *map(abs, products)], default=Fraction(0))
+    return sum(products, Fraction(0)) - Fraction(half.side), size
+
+
+def outside(half: HalfSpace, terms: Iterable[tuple[int, float]], extreme: Extreme) -> bool | None:
+    """Whether the point that goes farthest into a half-space's direction lies outside; None where rounding may decide.
+
+    In exact arithmetic, and in units of the row's smallest coefficient: a row with one large number is not to hide what
+    the others say.
+    """
+    terms = list(terms)
+    if extreme.value is None or extreme.point is None or not np.isfinite(extreme.point).all():
+        return None
+    beyond, size = excess(half, terms, extreme.point)
+    sizes = [abs(value) for _, value in terms]
+    if sizes and max(sizes) > WIDE * min(sizes):
+        return None
+    if beyond <= Fraction(ROUNDING) * size:
+        return False
+    least = min(sizes, default=1.0)
+    return True if beyond > Fraction(CLEAR * least) else None
 
 
 class Region:

@@ -13,6 +13,7 @@ from trex.solver.equivalence.canonical import Canonical
 from trex.solver.equivalence.fractional import fractional_differs
 from trex.solver.equivalence.implied import Finding, others_alike, same_set
 from trex.solver.equivalence.invariants import (
+    Affine,
     Difference,
     Signatures,
     apart,
@@ -24,7 +25,7 @@ from trex.solver.equivalence.invariants import (
 from trex.solver.equivalence.matched import match
 from trex.solver.equivalence.nearly import near_mapping
 from trex.solver.equivalence.redundant import without_redundant
-from trex.solver.equivalence.region import Linear, Region, to_model
+from trex.solver.equivalence.region import Extreme, Linear, Region, to_model
 from trex.solver.equivalence.verdict import Evidence, Verdict, Witness
 from trex.solver.model import Model
 from trex.solver.solve import Solution, solve
@@ -183,18 +184,24 @@ def _different(found: Witness) -> Verdict:
 
 def _confirm(difference: Difference, a: Region, b: Region, deadline: float) -> tuple[str, ...]:
     """Ask a second solver for both values."""
-    solved = []
-    for region, objective, extreme in (
-        (a, difference.a.terms, difference.extreme_a),
-        (b, difference.b.terms, difference.extreme_b),
-    ):
-        model = to_model(region.form, objective, "max")
-        solution = _solve(model, deadline)
-        value = {"optimal": solution.objective, "unbounded": np.inf}.get(solution.status)
-        if value is None or extreme.value is None or apart(value, extreme.value):
-            return ()
-        solved.append((model, solution))
-    return _confirmed(*solved)
+    names = [
+        _confirmed_value(region, function, extreme, deadline)
+        for region, function, extreme in (
+            (a, difference.a, difference.extreme_a),
+            (b, difference.b, difference.extreme_b),
+        )
+    ]
+    return tuple(dict.fromkeys((*names[0], *names[1]))) if all(names) else ()
+
+
+def _confirmed_value(region: Region, function: Affine, extreme: Extreme, deadline: float) -> tuple[str, ...]:
+    """The solvers that find the largest value of a function again; none where they do not agree."""
+    model = to_model(region.form, function.terms, "max")
+    solution = _solve(model, deadline)
+    value = {"optimal": solution.objective, "unbounded": np.inf}.get(solution.status)
+    if value is None or extreme.value is None or apart(value, extreme.value):
+        return ()
+    return _confirmed((model, solution))
 
 
 def _all_mappings(a: Region, b: Region, deadline: float) -> Verdict | None:
@@ -208,6 +215,8 @@ def _all_mappings(a: Region, b: Region, deadline: float) -> Verdict | None:
         elif confirmed := _confirm(item, a, b, deadline):
             return _different(witness(item, a, b, confirmed))
     candidates, complete = mappings(found, a.form, b.form)
+    if not candidates and found.a:
+        return _no_matching(found, a, b, deadline)
     refuted: list[Finding] = []
     for mapping in candidates:
         finding = same_set(mapping, a, b)
@@ -216,6 +225,25 @@ def _all_mappings(a: Region, b: Region, deadline: float) -> Verdict | None:
         complete &= finding.holds is False
         refuted.append(finding)
     return _refuted(refuted, a, b) if refuted and complete and found.complete else None
+
+
+def _no_matching(found: Signatures, a: Region, b: Region, deadline: float) -> Verdict | None:
+    """Different: a variable of one model has values of which the other model has too few, as two solvers find."""
+    first, second = found.classes()
+    j = next(j for j, look in enumerate(first) if first.count(look) > second.count(look))
+    confirmed: tuple[str, ...] = ()
+    for region, kinds in ((a, found.a), (b, found.b)):
+        for function, extreme in (item for kind in kinds for item in kind):
+            if time.perf_counter() > deadline or not (names := _confirmed_value(region, function, extreme, deadline)):
+                return None
+            confirmed = tuple(dict.fromkeys((*confirmed, *names)))
+    look = ", ".join(f"{kind[j][1].value:.6g}" for kind in found.a)
+    what = f"variables like {a.form.names[j]} (largest value, smallest times -1, best objective with a reward"
+    what += f" and with a price on it: {look})"
+    count_a, count_b = first.count(first[j]), second.count(first[j])
+    return Verdict(
+        "different", f"{what}: {count_a} and {count_b}", witness=Witness(what, count_a, count_b, {}, {}, confirmed)
+    )
 
 
 def _refuted(findings: Sequence[Finding], a: Region, b: Region) -> Verdict:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from trex.solver.builder import Builder, Row
 from trex.solver.formats import lp_sections
+from trex.solver.formats.binaries import make_binary
 from trex.solver.formats.lp_rows import read_comparison, read_sum
 from trex.solver.formats.tokens import LPError, Tokens
 from trex.solver.model import Indicator, Model, ModelError
@@ -66,6 +67,7 @@ def read_lp(text: str, where: str) -> Model:
     _apply(kinds, builder)
     _name(builder, unnamed)
     try:
+        make_binary(builder)
         return builder.model()
     except ModelError as error:
         raise LPError(where, str(error)) from None
@@ -82,6 +84,9 @@ def _objective(tokens: Tokens, builder: Builder) -> None:
     total = read_sum(tokens, builder, "objective")
     if tokens.peek().kind not in ("section", "end of text"):
         tokens.expected("+, - or a section")
+    after_number = tokens.tokens[tokens.place - 1].kind == "number" and not tokens.new_line()
+    if after_number and tokens.peek().text not in ("rows", "end"):
+        tokens.error("a section's word after a number: it is not clear whether it is a variable; begin a new line")
     columns = list(builder.columns.values())
     for j, cost in total.linear.items():
         columns[j].cost = cost

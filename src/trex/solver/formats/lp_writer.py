@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from trex.solver.formats.constant import NAMES, constant_column
-from trex.solver.formats.tokens import INFINITE, NO_NAMES, SECTION, WHOLE_NAME
+from trex.solver.formats.tokens import INFINITE, NO_NAMES, NO_STARTS, SECTION, WHOLE_NAME
 from trex.solver.model import SEMI, WHOLE, Model, ModelError, Quadratic
 
 TERMS = 8  # per line
@@ -48,7 +48,7 @@ def _check(model: Model) -> None:
     check_numbers(model)
     for name in model.variables:
         keyword = SECTION.fullmatch(name)
-        punctuation = name in ("(", ")", ",") or name.startswith("/")
+        punctuation = name.startswith((*NO_STARTS, "/"))
         if not WHOLE_NAME.fullmatch(name) or keyword or punctuation or name.lower() in NO_NAMES:
             raise ModelError(f"variable {name!r}: the LP format has no such name")
     special = (s.name for group in (model.sos, model.indicators, model.functions) for s in group)

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from trex.solver.builder import Row
 from trex.solver.formats import mps_sections
+from trex.solver.formats.binaries import make_binary
 from trex.solver.formats.mps_state import Record, State
 from trex.solver.formats.tokens import INFINITE, LINES, LPError
 from trex.solver.model import Indicator, Model, ModelError
@@ -213,6 +214,7 @@ def _model(state: State) -> Model:
             raise LPError(state.where, f"the row {name!r} is quadratic and under an indicator")
         binary, active = state.indicators[name]
         builder.indicators.append(Indicator(name, binary, active, tuple(row.terms.items()), row.lower, row.upper))
+    make_binary(builder)
     return builder.model()
 
 

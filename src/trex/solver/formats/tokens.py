@@ -11,6 +11,7 @@ INFINITE = 1e20  # a side or bound this large is none, as every reader of these 
 LONGEST = 400  # characters of a number
 INFINITY = ("inf", "infinity")  # in upper or lower case; no variable has these names
 NO_NAMES = (*INFINITY, "nan")
+NO_STARTS = ("(", ")", "[", "]", ",")  # of a variable's name
 
 # Brackets belong to a name where no blank stands before them. Within them: anything but blanks, with at most one level
 # of brackets more (`z[q[0],1]`); or blanks too where no sign of a quadratic term stands beside them (`x[A, B]`).
@@ -24,7 +25,7 @@ TOKEN = re.compile(
 )
 WHOLE_NAME = re.compile(NAME)
 
-# A section begins where these words begin a line; followed by a colon they are a row's name.
+# A section begins with these words, where a line does and within it; followed by a colon they are a row's name.
 OBJECTIVE = r"(?P<maximum>max|maximi[sz]e|maximum)|(?P<minimum>min|minimi[sz]e|minimum)"
 SECTIONS = (
     r"(?P<objective>(?:maximi[sz]e|minimi[sz]e|maximum|minimum))"
@@ -40,6 +41,8 @@ SECTIONS = (
     r"|(?P<piecewise>pwlobj)|(?P<scenario>scenario\s+\S+(?=\s*$))"
     r"|(?P<end>end)"
 )
+# Not within a line, where each of their words may be a variable. Other sections' first words are none.
+NOT_WITHIN = ("lazy", "scenario")
 ALONE = r"(?![^\s\\])(?!\s*:)"
 FIRST = re.compile(rf"\s*(?:(?P<several>(?:max|min)\w*\s+multi-objectives?)|{OBJECTIVE}){ALONE}", re.IGNORECASE)
 SECTION = re.compile(rf"\s*(?:{SECTIONS}){ALONE}", re.IGNORECASE)
@@ -92,6 +95,11 @@ class Tokens:
                     what = f"the character {line[place]!r}" if not glued else "`[` after a name without its `]`"
                     raise LPError(self.where, f"{what} is not expected", number, place + 1)
                 kind = str(found.lastgroup)
+                header = SECTION.match(line, place) if kind == "name" else None
+                if header and header.lastgroup not in NOT_WITHIN:
+                    place = header.end()
+                    yield Token("section", str(header.lastgroup), number, header.start(str(header.lastgroup)) + 1)
+                    continue
                 if kind not in ("blank", "comment"):
                     yield Token(found[0] if kind == "sign" else kind, found[0], number, place + 1)
                     begun = True
@@ -142,7 +150,9 @@ class Tokens:
     def expected(self, what: str) -> NoReturn:
         """Raise LPError that names what should come next, and what does."""
         token = self.peek()
-        found = token.kind if token.kind == "end of text" else f"`{token.text[:60]}`"
+        found = f"`{token.text[:60]}`"
+        if token.kind == "end of text":
+            found = "end of text: End is missing, without which a text cut off would look whole"
         self.error(f"expected {what}; found {found}", token)
 
     def variable(self, what: str = "a variable") -> str:
@@ -152,7 +162,12 @@ class Tokens:
             if text.lower() in NO_NAMES:
                 self.error(f"{text!r} is no variable")
             if SECTION.fullmatch(text):
-                self.error(f"{text!r} is no variable; a section begins with a new line")
+                self.error(f"{text!r} is no variable: a section is called that")
+            if text.startswith(NO_STARTS):
+                reason = (
+                    "names do not begin with ( ) [ ] or a comma; products with parentheses are not part of the format"
+                )
+                self.error(f"{text[:60]!r} is no variable: {reason}")
             self.names.add(text)
         return self.take("name", what).text
 
