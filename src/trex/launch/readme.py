@@ -135,6 +135,16 @@ def lines() -> tuple[Line, ...]:
                        f"{_reasons(v['disagree_by_reason'])}",
              _number("benchmark_sets", "b4o_feasible", "rows") + " released",
              "trex reproduce --chapter 06 --set benchmarks=FOLDER"),
+        Line("B4O-ORGEval: linear reference models equal to themselves, rewritten (published checker)", "06_eval",
+             "structural_equivalence",
+             lambda v: f"{v['rewritten_equal']} of {v['rewritten']} ({v['rewritten_equal_as_published']}); only renamed "
+                       f"{v['only_renamed_equal']} ({v['only_renamed_equal_as_published']})",
+             command="trex reproduce --chapter 06 --set benchmarks=FOLDER"),
+        Line("the same with one change: equal or different with proof, unknown; different, but equal as published",
+             "06_eval", "structural_equivalence",
+             lambda v: f"{v['changed'] - v['changed_verdicts'].get('unknown', 0)}, {v['changed_verdicts'].get('unknown', 0)}"
+                       f" of {v['changed']}; {v['different_called_equal_as_published']}",
+             command="trex reproduce --chapter 06 --set benchmarks=FOLDER"),
         Line("published OR scores that are no count over the released sets", "06_eval", "impossible_scores",
              lambda v: f"{v['impossible']} of {v['of']}"),
     )  # fmt: skip
