@@ -58,13 +58,14 @@ def test_trials_and_their_counts():
 
 def test_counts_by_hand():
     found = [
-        Trial("m", RENAMED, "equal", "", "different", 0.1),
-        Trial("m", REWRITTEN, "equal", "", "equal", 0.3),
-        Trial("m", "cost", "different", "optimum", "equal", 0.2),
-        Trial("m", "drop", "unknown", "", "equal", 0.4),
+        Trial("m", RENAMED, "equal", "", False, "different", 0.1),
+        Trial("m", REWRITTEN, "equal", "", False, "equal", 0.3),
+        Trial("m", "cost", "different", "optimum", False, "equal", 0.2),
+        Trial("m", "drop", "unknown", "", True, "equal", 0.4),
     ]
     counts = summary(found)
     assert counts["only_renamed_equal_as_published"] == 0 and counts["rewritten_equal_as_published"] == 1
     assert counts["changed_verdicts"] == {"different": 1, "unknown": 1}
+    assert counts["changed_both_infeasible"] == 1
     assert counts["different_called_equal_as_published"] == 1 and counts["timings"]["largest_seconds"] == 0.4
     assert equivalence_trials.summary([])["changed"] == 0

@@ -77,7 +77,7 @@ def test_a_check_names_its_solver_and_what_highs_alone_claims_where_that_is_anot
 def test_text_that_is_not_read_has_its_reason_and_no_solver():
     (check,) = check_references([Reference("cut", "min\n x\nst\n c: x >= 1\n", 1.0)])
     assert (check.status, check.solver, check.highs_alone, check.claimed) == ("not read", "", "", None)
-    assert check.reason == "expected a section or End; found end of text" and not check.agrees
+    assert check.reason.startswith("expected a section or End; found end of text") and not check.agrees
 
 
 def test_counts_of_rows_and_of_distinct_models():

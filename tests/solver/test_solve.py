@@ -470,6 +470,9 @@ DELICATE = {
     "a row in large numbers missed by 1": (
         "min\n x\nst\n c: x - y >= 10000000\n d: x <= 9999999\ngenerals\n x y\nend\n", "infeasible", None,
     ),
+    "rows that cross by 5e-7": (
+        "min\n x + 2 y\nst\n c: x + y <= 100\n d: x + y >= 100.0000005\nend\n", "infeasible", None,
+    ),
     "a row in small numbers missed by 1e-7": (
         "min\n x\nst\n c: 0.0000001 x >= 1\n d: x <= 9999999\nend\n", "infeasible", None,
     ),
@@ -501,3 +504,9 @@ def test_an_exact_value_that_contradicts_is_an_error(monkeypatch):
     monkeypatch.setattr(highs, "solve", lambda model, seconds: claim)
     solution = solve(lp.read("max\n x + y\nst\n c: x + y <= 4\nend\n"), check="exact")
     assert solution.status == "error" and solution.exact == 4 and "in rational numbers it is 4.0" in solution.message
+
+
+@pytest.mark.parametrize("model", ["a.lp", None, 3])
+def test_what_is_no_model_is_refused(model):
+    with pytest.raises(ModelError, match="is no Model"):
+        solve(model)

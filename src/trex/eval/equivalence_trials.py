@@ -10,7 +10,7 @@ from typing import Any
 from tqdm import tqdm
 
 from trex.eval.rewriting import mutated, renamed, rewritten
-from trex.solver.equivalence import compare
+from trex.solver.equivalence import INFEASIBLE, compare
 from trex.solver.model import Model
 
 RENAMED, REWRITTEN = "only renamed", "rewritten"  # what was done to a model that was not changed
@@ -25,6 +25,7 @@ class Trial:
     change: str
     verdict: str  # "equal", "different", "unknown"
     witness: str  # what differs; empty where nothing was found
+    infeasible: bool  # whether the verdict is unknown because both models are
     published: str  # "equal" or "different"
     seconds: float
 
@@ -41,8 +42,9 @@ def trials(models: Iterable[tuple[str, Model]], seed: int, changes: int = 1, tim
         for change, other in others:
             verdict = compare(model, other, time_s=time_s)
             witness = verdict.witness.invariant if verdict.kind == "different" and verdict.witness else ""
+            infeasible = verdict.reason == INFEASIBLE
             published = compare(model, other, mode="as-published").kind
-            found.append(Trial(name, change, verdict.kind, witness, published, verdict.seconds))
+            found.append(Trial(name, change, verdict.kind, witness, infeasible, published, verdict.seconds))
     return tuple(found)
 
 
@@ -60,6 +62,7 @@ def summary(found: Sequence[Trial]) -> dict[str, Any]:
         },
         "changed": len(changed),
         "changed_verdicts": dict(sorted(Counter(trial.verdict for trial in changed).items())),
+        "changed_both_infeasible": sum(trial.infeasible for trial in changed),
         "different_called_equal_as_published": sum(
             t.published == "equal" and t.verdict == "different" for t in changed
         ),
@@ -72,5 +75,5 @@ def summary(found: Sequence[Trial]) -> dict[str, Any]:
 
 def table(found: Sequence[Trial]) -> dict[str, list[Any]]:
     """The trials as columns, for `trex.results.record(series=…)`; without the seconds, which no two runs share."""
-    names = ("model", "change", "verdict", "witness", "published")
+    names = ("model", "change", "verdict", "witness", "infeasible", "published")
     return {name: [getattr(trial, name) for trial in found] for name in names}

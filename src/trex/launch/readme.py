@@ -140,7 +140,7 @@ def lines() -> tuple[Line, ...]:
              lambda v: f"{v['rewritten_equal']} of {v['rewritten']} ({v['rewritten_equal_as_published']}); "
                        f"only renamed {v['only_renamed_equal']} ({v['only_renamed_equal_as_published']})",
              command="trex reproduce --chapter 06 --set benchmarks=FOLDER"),
-        Line("the same with one change: equal or different with proof, unknown; different, but equal as published",
+        Line("the same with one change: shown equal or different; infeasible before and after; else unknown",
              "06_eval", "structural_equivalence",
              _changed,
              command="trex reproduce --chapter 06 --set benchmarks=FOLDER"),
@@ -156,10 +156,11 @@ def _spread(values: dict[str, Any], operator: str) -> str:
 
 
 def _changed(values: dict[str, Any]) -> str:
-    """Changed models with a proof either way, without, and those that the published checker misses."""
-    unknown = values["changed_verdicts"].get("unknown", 0)
-    missed = values["different_called_equal_as_published"]
-    return f"{values['changed'] - unknown}, {unknown} of {values['changed']}; {missed}"
+    """Changed models by what was shown, and those that differ and are equal to the published checker."""
+    unknown, infeasible = values["changed_verdicts"].get("unknown", 0), values["changed_both_infeasible"]
+    shown = f"{values['changed'] - unknown}; {infeasible}; {unknown - infeasible} of {values['changed']}"
+    different, missed = values["changed_verdicts"].get("different", 0), values["different_called_equal_as_published"]
+    return f"{shown} (published checker: {missed} of {different} different ones equal)"
 
 
 def _reasons(counts: dict[str, int]) -> str:

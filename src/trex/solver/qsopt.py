@@ -35,7 +35,7 @@ def value(program: Program, seconds: float) -> tuple[Fraction | None, str]:
             return None, f"QSopt_ex has no answer ({error.strerror})"
     match = VALUE.search(answer)
     if match is None or "status OPTIMAL" not in answer:
-        status = re.search(r"status (\S+)", answer)
+        status = re.search(r"status\s*=?\s*(\w+)", answer)
         return None, f"QSopt_ex says {status[1] if status else 'nothing'}"
     return program.offset + Fraction(match["value"]), ""
 

@@ -55,9 +55,11 @@ def solve(model: Model, time_s: float = 60.0, memory_mb: float | None = None, ch
     "error" with the reason; "unknown" is a claim that nothing supports. Raises ModelError where `time_s` or
     `memory_mb` is not positive, and for an unknown `check`.
     """
-    _require_positive("time_s", time_s, "seconds")
+    if not isinstance(model, Model):
+        raise ModelError(f"a {type(model).__name__} is no Model; trex.solver.lp reads files, text and other models")
+    require_positive("time_s", time_s, "seconds")
     if memory_mb is not None:
-        _require_positive("memory_mb", memory_mb, "megabytes")
+        require_positive("memory_mb", memory_mb, "megabytes")
     if check not in CHECKS:
         raise ModelError(f"check = {check!r}; accepted: {', '.join(map(repr, CHECKS))}")
     begin = time.perf_counter()
@@ -71,7 +73,8 @@ def solve(model: Model, time_s: float = 60.0, memory_mb: float | None = None, ch
     return replace(solution, seconds=time.perf_counter() - begin)
 
 
-def _require_positive(name: str, limit: float, unit: str) -> None:
+def require_positive(name: str, limit: float, unit: str) -> None:
+    """Raise ModelError for a limit that is not a positive number."""
     if not isinstance(limit, Real) or isinstance(limit, bool) or not limit > 0:
         raise ModelError(f"{name} = {limit!r}; a positive number of {unit} is accepted")
 
@@ -157,9 +160,14 @@ def _solve(model: Model, limits: Limits) -> Solution:
 
 
 def _confirmed(model: Model, found: Solution, limits: Limits) -> Solution:
-    """HiGHS' "infeasible", unless SCIP has a point that satisfies the model."""
+    """HiGHS' "infeasible", unless SCIP has a point that satisfies the model to the last digits, or a ray beside one.
+
+    A point that misses rows by what solvers tolerate is none: a row in large numbers can be missed so by much.
+    """
     other = by_scip(model, limits, max(LEAST_PATIENCE, PATIENCE * limits.spent()))
     if other.objective is None and other.status != "unbounded":
+        return found
+    if other.values and violation(model, np.array([other.values[name] for name in model.variables]), STRICT):
         return found
     return replace(other, message=f"HiGHS calls the model infeasible; {other.solver} has a point of it")
 

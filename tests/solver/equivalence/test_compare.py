@@ -289,6 +289,31 @@ def test_a_row_that_became_a_bound_is_told():
     assert ("d", "d") in verdict.rows and ("e", "d") in verdict.rows
 
 
+def test_rows_are_matched_where_each_model_implies_the_other():
+    """The proof lists rows with a twin too, whatever their order; b's t is tighter, and still implied by a's."""
+    rows = ["w: x + 100 y <= 2000", "s: x + 2 y <= 15"]
+    a = model("- x - y", *rows, "t: 2 x + 2 y >= 3", rest="Generals\n x y")
+    for order in (rows, rows[::-1]):
+        verdict = compare(a, model("- x - y", *order, "t: x + y >= 2", rest="Generals\n x y"))
+        assert verdict.kind == "equal"
+        assert set(verdict.rows) == {("w", "w"), ("s", "s"), ("t", "t"), ("implied by a", "t")}
+
+
+@pytest.mark.parametrize("row", ["x + y + s = 4", "x + 2 y + s = 4"])
+def test_the_slack_is_the_column_that_costs_nothing(row):
+    a = model("x", f"c: {row.replace('+ s = 4', '<= 4')}", "d: x >= 1", "e: y >= 1")
+    verdict = compare(a, model("x", f"c: {row}", "d: x >= 1", "e: y >= 1"))
+    assert verdict.kind == "equal" and "b: s is the slack of row c" in verdict.rewritten
+
+
+def test_one_line_text_as_published():
+    text_ = "Minimize x Subject To c: x + y >= 1 Binary x y End"
+    assert (
+        compare(text_, text_.replace(" Subject", "\nSubject").replace(" Binary", "\nBinary"), mode="as-published").kind
+        == "equal"
+    )
+
+
 def test_what_was_rewritten_is_told():
     verdict = compare(*EQUAL["surplus form"])
     assert set(verdict.rewritten) == {"b: s is the slack of row c1", "b: t is the slack of row c2"}

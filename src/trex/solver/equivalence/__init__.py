@@ -18,13 +18,14 @@ from trex.solver.equivalence.matched import match
 from trex.solver.equivalence.published import declared_binaries, published_verdict
 from trex.solver.equivalence.refine import rounds
 from trex.solver.equivalence.reformulate import drop_unused, reformulate, unused
-from trex.solver.equivalence.semantics import compare_sets
+from trex.solver.equivalence.semantics import INFEASIBLE, compare_sets
 from trex.solver.equivalence.verdict import Evidence, Verdict, Witness
 from trex.solver.model import Model, ModelError
+from trex.solver.solve import require_positive
 
 MODES = ("full", "isomorphism", "as-published")
 
-__all__ = ["MODES", "Evidence", "Verdict", "Witness", "colour_rounds", "compare"]
+__all__ = ["INFEASIBLE", "MODES", "Evidence", "Verdict", "Witness", "colour_rounds", "compare"]
 
 
 def compare(a: Model | str | Path, b: Model | str | Path, mode: str = "full", time_s: float = 10.0) -> Verdict:
@@ -43,8 +44,7 @@ def compare(a: Model | str | Path, b: Model | str | Path, mode: str = "full", ti
     begin = time.perf_counter()
     if mode not in MODES:
         raise ModelError(f"mode {mode!r}; accepted: {', '.join(MODES)}")
-    if not time_s > 0:
-        raise ModelError(f"time_s = {time_s!r}; a positive number of seconds is accepted")
+    require_positive("time_s", time_s, "seconds")
     first, second = (source if isinstance(source, Model) else lp.read(source) for source in (a, b))
     if mode == "as-published":
         equal, reason = published_verdict(first, second, (_binaries(a), _binaries(b)))

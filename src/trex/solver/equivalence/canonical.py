@@ -61,7 +61,6 @@ class Canonical:
     bounds_from: dict[int, list[str]]  # column in the new numbers -> rows that became its bounds
     steps: tuple[str, ...]
     ambiguous: bool
-    contradiction: str
 
     @property
     def names(self) -> list[str]:
@@ -115,7 +114,6 @@ def canonical(work: Draft) -> Canonical:
         bounds_from={place[j]: rows for j, rows in work.bounds_from.items() if j in place},
         steps=tuple(work.steps),
         ambiguous=work.ambiguous,
-        contradiction=work.contradiction,
     )
 
 

@@ -50,7 +50,6 @@ class Draft:
     bounds_from: dict[int, list[str]] = field(default_factory=dict)  # column -> singleton rows that became its bounds
     steps: list[str] = field(default_factory=list)
     ambiguous: bool = False  # whether another choice of columns to eliminate was open
-    contradiction: str = ""  # why no point is feasible, where that is plain to see
 
     @property
     def squared(self) -> set[int]:
@@ -120,8 +119,7 @@ def _bounds(work: Draft) -> bool:
             kept.append(row)
         elif not row.terms:
             if not row.lower <= 0 <= row.upper:
-                work.contradiction = f"row {row.name} has no terms and sides {row.lower:g}, {row.upper:g}"
-                kept.append(row)
+                kept.append(row)  # no point is feasible
         else:
             ((j, value),) = row.terms.items()
             ends = row.lower / value, row.upper / value
@@ -135,15 +133,13 @@ def _bounds(work: Draft) -> bool:
 
 
 def _round(work: Draft, j: int) -> None:
-    """Bounds of an integer column as integers; bounds that cross are a contradiction."""
+    """Bounds of an integer column as integers; bounds that cross by rounding alone as one."""
     low, high = work.lower[j], work.upper[j]
     if work.whole[j] and not work.semi[j]:
         low, high = _ceil(low), -_ceil(-high)
     if low > high and low - high <= SNAP * max(abs(low), abs(high)):
         low = high
     work.lower[j], work.upper[j] = low + 0.0, high + 0.0
-    if low > high or low == math.inf or high == -math.inf:
-        work.contradiction = f"{work.model.variables[j]} has bounds {low:g}, {high:g}"
 
 
 def _ceil(value: float) -> float:

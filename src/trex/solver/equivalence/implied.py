@@ -13,6 +13,8 @@ from trex.solver.equivalence.graph import TOLERANCE
 from trex.solver.equivalence.matched import defined_alike, fixed_alike
 from trex.solver.equivalence.region import Region, excess, outside
 
+IMPLIED_BY_A, IMPLIED_BY_B = "implied by a", "implied by b"  # where the other model has no such row
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -23,7 +25,7 @@ class Finding:
     within: str = ""  # "a" or "b"
     point: NDArray[np.float64] | None = None
     values: tuple[float, float] = (0.0, 0.0)  # of both models' objectives, or left side and side of the row
-    implied: tuple[tuple[str, str], ...] = ()  # rows of a and of b that have no twin but follow from the other model
+    rows: tuple[tuple[str, str], ...] = ()  # rows of a with those of b that say the same, or that they are implied
 
 
 def same_set(mapping: NDArray[np.int64], a: Region, b: Region) -> Finding:
@@ -31,9 +33,11 @@ def same_set(mapping: NDArray[np.int64], a: Region, b: Region) -> Finding:
     back = np.argsort(mapping)
     if others_alike(mapping.tolist(), a.form, b.form) is None:
         return Finding(None)
-    implied: list[tuple[str, str]] = []
+    rows: list[tuple[str, str]] = []
     for within, region, other, image in (("b", b, a, mapping), ("a", a, b, back)):
-        twins = {_key(half.terms): half for half in region.form.halves}
+        twins: dict[object, list[HalfSpace]] = {}
+        for half in region.form.halves:
+            twins.setdefault(_key(half.terms), []).append(half)
         for half in (*other.form.halves, *_bounds(other.form)):
             terms = tuple(sorted((int(image[j]), value) for j, value in half.terms))
             if len(terms) == 1 and half.rows[0].startswith("bounds of "):
@@ -41,15 +45,16 @@ def same_set(mapping: NDArray[np.int64], a: Region, b: Region) -> Finding:
                 has = sign * (region.form.upper[j] if sign > 0 else region.form.lower[j])
                 if has <= half.side + TOLERANCE * abs(half.side):
                     continue
-            twin = twins.get(_key(terms))
-            if twin is not None and _tighter(twin, terms, half.side):
+            twin = next((twin for twin in twins.get(_key(terms), ()) if _tighter(twin, terms, half.side)), None)
+            if twin is not None:
+                rows += [(half.rows[0], twin.rows[0])] if within == "b" else []
                 continue
             largest = region.reach(dict(terms), half.side)
             broken = outside(half, terms, largest)
             if broken is None or largest.point is None:
                 return Finding(None)
             if not broken:
-                implied.append((half.rows[0], "implied") if within == "b" else ("implied", half.rows[0]))
+                rows.append((half.rows[0], IMPLIED_BY_B) if within == "b" else (IMPLIED_BY_A, half.rows[0]))
             elif violation(region.model, largest.point) is None:
                 beyond, _ = excess(half, terms, largest.point)
                 left = float(beyond + Fraction(half.side))
@@ -59,12 +64,10 @@ def same_set(mapping: NDArray[np.int64], a: Region, b: Region) -> Finding:
     for j, whole in enumerate(a.form.whole):
         if whole != b.form.whole[mapping[j]]:
             return Finding(None)
-    return _same_objective(mapping, a.form, b, tuple(implied))
+    return _same_objective(mapping, a.form, b, tuple(dict.fromkeys(rows)))
 
 
-def _same_objective(
-    mapping: NDArray[np.int64], a: Canonical, b: Region, implied: tuple[tuple[str, str], ...]
-) -> Finding:
+def _same_objective(mapping: NDArray[np.int64], a: Canonical, b: Region, rows: tuple[tuple[str, str], ...]) -> Finding:
     """Whether the objectives agree all over the set: their difference has largest and smallest value 0 there."""
     ours = np.zeros(len(mapping))
     ours[mapping] = a.cost
@@ -75,7 +78,7 @@ def _same_objective(
     }
     constant = b.form.offset - a.offset
     if not terms and abs(constant) <= TOLERANCE * max(abs(a.offset), abs(b.form.offset)):
-        return Finding(True, implied=implied)
+        return Finding(True, rows=rows)
     for sign in (1.0, -1.0):
         half = HalfSpace((), (), -sign * constant, ("the objective",))
         over = {j: sign * value for j, value in terms.items()}
@@ -91,7 +94,7 @@ def _same_objective(
                 b.form.offset + float(np.array(b.form.cost) @ largest.point),
             )
             return Finding(False, "the objective", "b", largest.point, values)
-    return Finding(True, implied=implied)
+    return Finding(True, rows=rows)
 
 
 def _bounds(form: Canonical) -> list[HalfSpace]:

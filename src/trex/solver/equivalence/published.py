@@ -18,6 +18,12 @@ INFINITE = 1e20  # from here on Gurobi takes a bound for infinite
 WHOLE_TOLERANCE = 1e-5  # Gurobi's readers round bounds of integer variables inwards, but for this much
 SINGLE, ZERO_SIDE, ZERO_SUM = 1e-12, 1e-9, 1e-12  # the evaluator's own tolerances
 
+BINARY_HEADINGS = frozenset({"bin", "binary", "binaries"})
+HEADINGS = BINARY_HEADINGS | {
+    *("bound", "bounds", "gen", "general", "generals", "int", "integer", "integers", "end", "sos", "pwlobj"),
+    *("semi-continuous", "semi", "semis", "subject", "s.t.", "st", "st.", "such", "lazy", "user", "scenario"),
+    *("min", "max", "minimize", "maximize", "minimum", "maximum", "gencons", "gens", "lazycons"),
+}
 CONTINUOUS, BINARY, INTEGER = 0.0, 1.0, 2.0
 SENSES = {"<": -1.0, "=": 0.0, ">": 1.0}
 
@@ -91,26 +97,20 @@ def published_verdict(
 
 
 def declared_binaries(text: str) -> frozenset[str]:
-    """Names that an LP or MPS text declares binary: in sections headed by a line's first word, or by BV bounds."""
+    """Names that an LP or MPS text, one that can be read, declares binary: after such a heading, or by BV bounds."""
     names: set[str] = set()
     inside = False
     for line in text.splitlines():
         words = line.split("\\", 1)[0].split()
-        if words and words[0].lower() in _HEADINGS:
-            inside = words.pop(0).lower() in _BINARY
-        if inside:
-            names.update(words)
-        elif words[:1] == ["BV"] and len(words) in (3, 4):  # MPS: BV, name of the bounds, variable, maybe a number
+        if words[:1] and words[0].upper() == "BV" and len(words) in (3, 4):  # MPS: BV, name, variable, maybe a number
             names.add(words[2])
+            continue
+        for word in words:
+            if word.lower() in HEADINGS:
+                inside = word.lower() in BINARY_HEADINGS
+            elif inside:
+                names.add(word)
     return frozenset(names)
-
-
-_BINARY = frozenset({"bin", "binary", "binaries"})
-_HEADINGS = _BINARY | {
-    *("bound", "bounds", "gen", "general", "generals", "int", "integer", "integers", "end", "sos", "pwlobj"),
-    *("semi-continuous", "semi", "semis", "subject", "s.t.", "st", "st.", "such", "lazy", "user", "scenario"),
-    *("min", "max", "minimize", "maximize", "minimum", "maximum", "gencons", "gens", "lazycons"),
-}
 
 
 def _form(model: Model, binaries: Collection[str] | None) -> _Form:

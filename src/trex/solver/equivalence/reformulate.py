@@ -90,7 +90,7 @@ def _slacks(work: Draft) -> bool:
         if not found:
             continue
         _note_choice(work, row, [j for j in row.terms if j in may_leave])
-        j = min(found, key=lambda j: (work.cost[j] == 0, work.lower[j], work.upper[j], abs(row.terms[j])))
+        j = min(found, key=lambda j: (work.cost[j] != 0, abs(work.lower[j]), -work.upper[j], abs(row.terms[j])))
         _to_range(work, row, j)
         work.steps.append(f"{_name(work, j)} is the slack of row {row.name}")
         changed = True

@@ -25,17 +25,17 @@ CLEAR = 1e-6  # over the smallest coefficient: what is beyond a side by more lie
 Linear = Mapping[int, float]  # column of a canonical form -> coefficient
 
 
-def to_model(form: Canonical, objective: Linear | None = None, sense: str = "min") -> Model:
-    """A canonical form as a model with its own objective or, where one is given, another that is linear."""
-    costs = np.array(form.cost) if objective is None else np.zeros(len(form.columns))
-    for j, value in (objective or {}).items():
+def to_model(form: Canonical, objective: Linear) -> Model:
+    """A canonical form as a model that maximises a linear function."""
+    costs = np.zeros(len(form.columns))
+    for j, value in objective.items():
         costs[j] = value
     kinds = {(False, False): "continuous", (True, False): "integer"}
     kinds |= {(False, True): "semi-continuous", (True, True): "semi-integer"}
     lengths = [len(half.terms) for half in form.halves]
     return Model(
-        sense=sense,
-        offset=form.offset if objective is None else 0.0,
+        sense="max",
+        offset=0.0,
         variables=tuple(form.names),
         kinds=tuple(kinds[kind] for kind in zip(form.whole, form.semi, strict=True)),
         cost=costs,
@@ -47,7 +47,6 @@ def to_model(form: Canonical, objective: Linear | None = None, sense: str = "min
         start=np.cumsum([0, *lengths]).astype(np.int64),
         index=np.array([j for half in form.halves for j, _ in half.terms], dtype=np.int64),
         value=np.array([value * half.scale for half in form.halves for _, value in half.terms], dtype=float),
-        quadratic=dict(form.quadratic) if objective is None else {},
         quadratic_rows={
             k: {pair: value * half.scale for pair, value in half.quadratic}
             for k, half in enumerate(form.halves)
@@ -104,7 +103,7 @@ class Region:
     def __init__(self, form: Canonical, deadline: float, relaxed: bool = False) -> None:
         self.form, self.deadline = form, deadline
         self.most_s = max(deadline - time.perf_counter(), 0.0) / 10  # one hard problem leaves time for others
-        self.model = to_model(form, {}, "max")
+        self.model = to_model(form, {})
         if relaxed:
             self.model = replace(self.model, kinds=("continuous",) * len(form.columns))
         self.highs = highs.quiet() if form.linear else None

@@ -28,9 +28,9 @@ from trex.solver.equivalence.redundant import without_redundant
 from trex.solver.equivalence.region import Extreme, Linear, Region, to_model
 from trex.solver.equivalence.verdict import Evidence, Verdict, Witness
 from trex.solver.model import Model
+from trex.solver.second import DECIDED
 from trex.solver.solve import Solution, solve
 
-DECIDED = ("optimal", "infeasible", "unbounded")
 EXACTLY = 1e-9  # of the largest term of the objective: rational optima that differ by more are different
 DRAWN = 20  # objectives of the evidence
 INFEASIBLE = (
@@ -157,7 +157,7 @@ def _proved(mapping: NDArray[np.int64], finding: Finding, a: Canonical, b: Canon
         "each model implies the rows of the other, and the objectives agree on all feasible points",
         variables={name: names[j] for name, j in zip(a.names, mapping.tolist(), strict=True)}
         | (others_alike(mapping.tolist(), a, b) or {}),
-        rows=finding.implied,
+        rows=finding.rows,
         rewritten=tuple(f"{which}: {step}" for which, form in (("a", a), ("b", b)) for step in form.steps),
     )
 
@@ -196,7 +196,7 @@ def _confirm(difference: Difference, a: Region, b: Region, deadline: float) -> t
 
 def _confirmed_value(region: Region, function: Affine, extreme: Extreme, deadline: float) -> tuple[str, ...]:
     """The solvers that find the largest value of a function again; none where they do not agree."""
-    model = to_model(region.form, function.terms, "max")
+    model = to_model(region.form, function.terms)
     solution = _solve(model, deadline)
     value = {"optimal": solution.objective, "unbounded": np.inf}.get(solution.status)
     if value is None or extreme.value is None or apart(value, extreme.value):

@@ -33,12 +33,15 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Outcome of `compare`. `variables` and `rows` are the proof of "equal", `witness` that of "different"."""
+    """Outcome of `compare`. `variables` and `rows` are the proof of "equal", `witness` that of "different".
+
+    The witness of "unknown" is where the canonical forms differ.
+    """
 
     kind: str  # "equal", "different" or "unknown"
     reason: str
     variables: Mapping[str, str] = field(default_factory=dict)  # variable of a -> variable of b
-    rows: tuple[tuple[str, str], ...] = ()  # row of a, row of b that says the same (or "bounds of …", "implied")
+    rows: tuple[tuple[str, str], ...] = ()  # row of a, row of b that says the same (or "bounds of x", "implied by b")
     largest_difference: float = 0.0  # relative, between numbers that were taken as equal
     rewritten: tuple[str, ...] = ()  # what was rewritten in either model before they matched
     witness: Witness | None = None
@@ -76,7 +79,7 @@ def text(verdict: Verdict) -> str:
             used = [f"{name} = {value:.10g}" for name, value in point.items() if value]
             lines += [f"at the point of {which}:", *_first(used)] if point else []
         lines += [f"confirmed by {', '.join(found.confirmed_by)}"] if found.confirmed_by else []
-    if verdict.evidence:
+    if verdict.evidence and verdict.evidence.drawn:
         seen = verdict.evidence
         drawn = f"{seen.agreed} of {seen.drawn} objectives drawn at random have the same optimum"
         lines.append(f"evidence, no proof: {drawn}, variables matched by {seen.matched_by}")

@@ -151,6 +151,8 @@ class Tokens:
         """Raise LPError that names what should come next, and what does."""
         token = self.peek()
         found = f"`{token.text[:60]}`"
+        if token.kind == "section":
+            found = f"the beginning of a section ({token.text})" if token.text != "end" else "End"
         if token.kind == "end of text":
             found = "end of text: End is missing, without which a text cut off would look whole"
         self.error(f"expected {what}; found {found}", token)
