@@ -7,7 +7,6 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from trex.solver.check import violation
 from trex.solver.equivalence.canonical import Canonical, HalfSpace
 from trex.solver.equivalence.graph import TOLERANCE
 from trex.solver.equivalence.matched import defined_alike, fixed_alike
@@ -55,7 +54,7 @@ def same_set(mapping: NDArray[np.int64], a: Region, b: Region) -> Finding:
                 return Finding(None)
             if not broken:
                 rows.append((half.rows[0], IMPLIED_BY_B) if within == "b" else (IMPLIED_BY_A, half.rows[0]))
-            elif violation(region.model, largest.point) is None:
+            elif region.holds(largest.point):
                 beyond, _ = excess(half, terms, largest.point)
                 left = float(beyond + Fraction(half.side))
                 return Finding(False, half.rows[0], within, largest.point, (left * half.scale, half.side * half.scale))
@@ -87,7 +86,7 @@ def _same_objective(mapping: NDArray[np.int64], a: Canonical, b: Region, rows: t
         if broken is None or largest.point is None:
             return Finding(None)
         if broken:
-            if violation(b.model, largest.point) is not None:
+            if not b.holds(largest.point):
                 return Finding(None)
             values = (
                 a.offset + float(ours @ largest.point),

@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 from trex.solver.equivalence.canonical import Canonical, HalfSpace
-from trex.solver.equivalence.region import Region, outside
+from trex.solver.equivalence.region import Region, outside, size
 
 
 def without_redundant(form: Canonical, deadline: float, bounds_too: bool) -> Canonical:
@@ -24,7 +24,7 @@ def without_redundant(form: Canonical, deadline: float, bounds_too: bool) -> Can
         if _implied(region, half):
             steps.append(f"row {half.rows[0]} is implied by the others")
         else:
-            solver.changeRowBounds(number, -math.inf, half.side * half.scale)
+            solver.changeRowBounds(number, -math.inf, half.side * size(half))
             kept.append(half)
     lower, upper = list(form.lower), list(form.upper)
     for j, name in enumerate(form.names if bounds_too else ()):

@@ -1,6 +1,7 @@
 """The feasible set of a canonical form, over which many linear functions are optimised one after the other.
 
-Rows are as the model has them, not scaled: solvers and the checks of points work with the modeller's numbers.
+Rows are as the model has them, but for those in small numbers, which are scaled to a largest coefficient of 1: solvers
+and the checks of points have absolute tolerances.
 """
 
 import math
@@ -15,6 +16,7 @@ from highspy import HighsModelStatus
 from numpy.typing import NDArray
 
 from trex.solver import highs
+from trex.solver.check import violation
 from trex.solver.equivalence.canonical import Canonical, HalfSpace
 from trex.solver.model import Indicator, Model
 from trex.solver.solve import solve
@@ -23,6 +25,11 @@ WIDE = 1e7  # largest over smallest coefficient of a row above which a solver's 
 ROUNDING = 1e-12  # of a row's largest term: what is beyond a side by so much is on it
 CLEAR = 1e-6  # over the smallest coefficient: what is beyond a side by more lies outside
 Linear = Mapping[int, float]  # column of a canonical form -> coefficient
+
+
+def size(half: HalfSpace) -> float:
+    """Largest coefficient of a half-space's row in the models made here."""
+    return max(half.scale, 1.0)
 
 
 def to_model(form: Canonical, objective: Linear) -> Model:
@@ -43,12 +50,12 @@ def to_model(form: Canonical, objective: Linear) -> Model:
         upper=np.array(form.upper, dtype=float),
         rows=tuple(half.rows[0] for half in form.halves),
         row_lower=np.full(len(form.halves), -math.inf),
-        row_upper=np.array([half.side * half.scale for half in form.halves], dtype=float),
+        row_upper=np.array([half.side * size(half) for half in form.halves], dtype=float),
         start=np.cumsum([0, *lengths]).astype(np.int64),
         index=np.array([j for half in form.halves for j, _ in half.terms], dtype=np.int64),
-        value=np.array([value * half.scale for half in form.halves for _, value in half.terms], dtype=float),
+        value=np.array([value * size(half) for half in form.halves for _, value in half.terms], dtype=float),
         quadratic_rows={
-            k: {pair: value * half.scale for pair, value in half.quadratic}
+            k: {pair: value * size(half) for pair, value in half.quadratic}
             for k, half in enumerate(form.halves)
             if half.quadratic
         },
@@ -74,8 +81,8 @@ def excess(
 ) -> tuple[Fraction, Fraction]:
     """How far a point [columns] lies beyond a half-space with these terms, exactly, and its largest term in size."""
     products = [Fraction(value) * Fraction(float(point[j])) for j, value in terms]
-    size = max([abs(Fraction(half.side)), *map(abs, products)], default=Fraction(0))
-    return sum(products, Fraction(0)) - Fraction(half.side), size
+    largest = max([abs(Fraction(half.side)), *map(abs, products)], default=Fraction(0))
+    return sum(products, Fraction(0)) - Fraction(half.side), largest
 
 
 def outside(half: HalfSpace, terms: Iterable[tuple[int, float]], extreme: Extreme) -> bool | None:
@@ -87,11 +94,11 @@ def outside(half: HalfSpace, terms: Iterable[tuple[int, float]], extreme: Extrem
     terms = list(terms)
     if extreme.value is None or extreme.point is None or not np.isfinite(extreme.point).all():
         return None
-    beyond, size = excess(half, terms, extreme.point)
+    beyond, largest = excess(half, terms, extreme.point)
     sizes = [abs(value) for _, value in terms]
     if sizes and max(sizes) > WIDE * min(sizes):
         return None
-    if beyond <= Fraction(ROUNDING) * size:
+    if beyond <= Fraction(ROUNDING) * largest:
         return False
     least = min(sizes, default=1.0)
     return True if beyond > Fraction(CLEAR * least) else None
@@ -142,6 +149,14 @@ class Region:
         capped = self.largest(objective)
         self.highs.deleteRows(1, [len(self.form.halves)])
         return capped
+
+    def holds(self, point: NDArray[np.float64]) -> bool:
+        """Whether a point [columns] is one of the set, to a thousandth of what counts as outside of a half-space."""
+        for half in self.form.halves:
+            least = min((abs(value) for _, value in half.terms), default=1.0)
+            if excess(half, half.terms, point)[0] > Fraction(CLEAR * least) / 1000:
+                return False
+        return violation(self.model, point, CLEAR / 1000) is None
 
     def _by_any_solver(self, costs: NDArray[np.float64], left: float) -> Extreme:
         solution = solve(replace(self.model, cost=costs), left)
