@@ -13,7 +13,7 @@ from trex.solver.check import TOLERANCE, polished, violation
 from trex.solver.convexity import CURVATURE, curvature
 from trex.solver.model import SEMI, Model, ModelError
 from trex.solver.outcome import Outcome
-from trex.solver.solution import Solution
+from trex.solver.solution import Solution, joined
 
 NOT_CONVEX = "the quadratic objective is not convex: an optimum that HiGHS reports is no proof"
 MIXED_QUADRATIC = "HiGHS does not solve mixed-integer quadratic programs"
@@ -151,7 +151,7 @@ def _checked(model: Model, outcome: Outcome, message: str, limits: Limits) -> So
         return without_point("error", reason, outcome.solver)
     bound = objective if outcome.status == "optimal" and outcome.bound is None else outcome.bound
     values = dict(zip(model.variables, point.tolist(), strict=True))
-    message = "; ".join(filter(None, (message, note)))
+    message = joined(message, note)
     return Solution(outcome.status, objective, bound, 0.0, outcome.solver, values, message)
 
 

@@ -7,7 +7,7 @@ from trex.solver import highs
 from trex.solver.believe import Limits, beyond_highs, by_highs, by_scip
 from trex.solver.check import TOLERANCE
 from trex.solver.model import Model
-from trex.solver.solution import Agreement, Solution
+from trex.solver.solution import Agreement, Solution, joined
 
 DECIDED = ("optimal", "infeasible", "unbounded")
 
@@ -19,19 +19,19 @@ def second(model: Model, first: Solution, limits: Limits) -> Solution:
     "unbounded" against an optimum, the status is "error" without a point.
     """
     if first.solver != highs.NAME and beyond_highs(model) is not None:
-        return replace(first, message=_joined(first.message, "no second solver takes this model"))
+        return replace(first, message=joined(first.message, "no second solver takes this model"))
     other = by_scip(model, limits) if first.solver == highs.NAME else by_highs(model, limits)
     agrees = _agrees(first, other)
     solution = replace(first, agreement=Agreement(other.solver, other.status, other.objective, agrees))
     if agrees is not False:
         return solution
     value = "" if other.objective is None else f" with {other.objective!r}"
-    message = _joined(first.message, f"{other.solver} disagrees: {other.status}{value}")
+    message = joined(first.message, f"{other.solver} disagrees: {other.status}{value}")
     if first.status == "optimal" and (other.status == "infeasible" or _better(model, first, other)):
         return replace(solution, message=message)  # the checked point refutes the other
     if other.status == "optimal" and (first.status == "infeasible" or _better(model, other, first)):
         refuted = f"{first.solver} said {first.status}" + ("" if first.objective is None else f", {first.objective!r}")
-        return replace(other, agreement=solution.agreement, message=_joined(other.message, refuted))
+        return replace(other, agreement=solution.agreement, message=joined(other.message, refuted))
     return replace(solution, status="error", objective=None, bound=None, values={}, message=message)
 
 
@@ -51,7 +51,3 @@ def _better(model: Model, first: Solution, other: Solution) -> bool:
     if first.objective is None or other.objective is None:
         return False
     return first.objective < other.objective if model.sense == "min" else first.objective > other.objective
-
-
-def _joined(*parts: str) -> str:
-    return "; ".join(filter(None, parts))

@@ -47,6 +47,11 @@ class Solution:
         return self.values
 
 
+def joined(*messages: str) -> str:
+    """Messages one after the other, each once, empty ones left out."""
+    return "; ".join(dict.fromkeys(filter(None, messages)))
+
+
 def record(solution: Solution) -> dict[str, Any]:
     """The solution as what JSON can hold; the exact value as "numerator/denominator"."""
     agreement = solution.agreement

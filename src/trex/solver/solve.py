@@ -29,7 +29,7 @@ from trex.solver.child import call
 from trex.solver.convexity import CURVATURE, curvature, recession
 from trex.solver.model import Model, ModelError
 from trex.solver.second import second
-from trex.solver.solution import STATUSES, Agreement, Solution
+from trex.solver.solution import STATUSES, Agreement, Solution, joined
 
 __all__ = [
     "CURVATURE", "MIXED_QUADRATIC", "NOT_CONVEX", "STATUSES", "TOLERANCE", "Agreement", "Solution",
@@ -129,7 +129,7 @@ def _wide(model: Model) -> bool:
 
 def _with_exact(solution: Solution, value: Fraction | None, reason: str) -> Solution:
     """The solution with its exact value; an error where the two do not agree."""
-    message = "; ".join(filter(None, (solution.message, reason)))
+    message = joined(solution.message, reason)
     if value is None or solution.objective is None:
         return replace(solution, message=message)
     if math.isclose(float(value), solution.objective, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
@@ -156,7 +156,7 @@ def _solve(model: Model, limits: Limits) -> Solution:
     elif _falls_without_end(model, limits):
         return without_point("unbounded", "", scip.name())
     found = by_scip(model, limits)
-    return replace(found, message="; ".join(dict.fromkeys(filter(None, (reason, found.message)))))
+    return replace(found, message=joined(reason, found.message))
 
 
 def _confirmed(model: Model, found: Solution, limits: Limits) -> Solution:

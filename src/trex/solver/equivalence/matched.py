@@ -44,8 +44,13 @@ def match(a: Canonical, b: Canonical, deadline: float) -> Verdict:
         variables=variables | (fixed_alike(a, b) or {}),
         rows=tuple(dict.fromkeys(rows)),
         largest_difference=largest_difference(found.mapping, first, second),
-        rewritten=tuple(f"{which}: {step}" for which, form in (("a", a), ("b", b)) for step in form.steps),
+        rewritten=rewritten(a, b),
     )
+
+
+def rewritten(a: Canonical, b: Canonical) -> tuple[str, ...]:
+    """What was rewritten in either model, as a verdict tells it."""
+    return tuple(f"{which}: {step}" for which, form in (("a", a), ("b", b)) for step in form.steps)
 
 
 def _pairs(rows: Sequence[str], images: Sequence[str]) -> list[tuple[str, str]]:

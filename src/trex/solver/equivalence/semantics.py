@@ -22,7 +22,7 @@ from trex.solver.equivalence.invariants import (
     total_differs,
     witness,
 )
-from trex.solver.equivalence.matched import match
+from trex.solver.equivalence.matched import match, rewritten
 from trex.solver.equivalence.nearly import near_mapping
 from trex.solver.equivalence.redundant import without_redundant
 from trex.solver.equivalence.region import Extreme, Linear, Region, to_model
@@ -158,7 +158,7 @@ def _proved(mapping: NDArray[np.int64], finding: Finding, a: Canonical, b: Canon
         variables={name: names[j] for name, j in zip(a.names, mapping.tolist(), strict=True)}
         | (others_alike(mapping.tolist(), a, b) or {}),
         rows=finding.rows,
-        rewritten=tuple(f"{which}: {step}" for which, form in (("a", a), ("b", b)) for step in form.steps),
+        rewritten=rewritten(a, b),
     )
 
 
