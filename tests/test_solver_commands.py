@@ -1,6 +1,8 @@
 """`trex solve` and `trex compare` as a user types them: what is printed, exit codes, one-line errors."""
 
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -94,3 +96,10 @@ def test_compare_as_published(run: Run, models: Path, capsys: pytest.CaptureFixt
     assert run("compare", models / "a.lp", models / "renamed.lp", "--mode", "as-published") == 1
     assert run("compare", models / "a.lp", models / "a.lp", "--mode", "as-published") == 0
     assert "also calls models equal that are not" in capsys.readouterr().err
+
+
+def test_names_that_the_terminal_cannot_show(tmp_path: Path) -> None:
+    (tmp_path / "a.lp").write_text(MODEL.replace("y", "größe"), encoding="utf-8")
+    command = [sys.executable, "-m", "trex", "solve", str(tmp_path / "a.lp")]
+    done = subprocess.run(command, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}, check=False)
+    assert done.returncode == 0 and b"gr\\xf6\\xdfe = 3" in done.stdout

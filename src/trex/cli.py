@@ -4,6 +4,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import Annotated
 
 import tyro
@@ -152,6 +153,9 @@ def join_repeated(arguments: Sequence[str]) -> list[str]:
 
 def main() -> int:
     """Parse the command line and run; every error of ours is told on standard error, with exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # names in a file may have letters that the terminal's encoding lacks
+            stream.reconfigure(errors="backslashreplace")
     try:
         return int(app.cli(prog="trex", description=__doc__, args=join_repeated(sys.argv[1:])) or 0)
     except BrokenPipeError:  # the reader of our output, `head` say, has left
