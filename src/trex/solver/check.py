@@ -1,8 +1,8 @@
 """Does a point satisfy a model? Sums of floats are decided as in exact arithmetic; nothing is taken from the solver.
 
 A side may be missed by TOLERANCE, by RELATIVE of the side, and by what no point in floats can avoid: ROUNDING times the
-sum of a row's absolute terms. Rows that are clearly inside, by a bound on the error of
-floating-point sums, are passed without more; every other row is summed in fractions.
+sum of a row's absolute terms. Rows that are clearly inside, by a bound on the error of floating-point sums, are passed
+without more; every other row is summed in fractions.
 """
 
 import math

@@ -46,14 +46,16 @@ FALL = 1e-6  # of a ray's objective, relative to the largest coefficient: less m
 def solve(model: Model, time_s: float = 60.0, memory_mb: float | None = None, check: str | None = None) -> Solution:
     """Solve on one thread, within `time_s` seconds of wall-clock time and `memory_mb` megabytes, in a child process.
 
-    `check`: "second" asks another solver too (within as much time again) and fills `agreement`; where it has a better
-    checked point, or contradicts what no point can show, the status is "error". "exact" fills `exact`, the rational
-    value of the optimal basis of a linear program, or of the incumbent's integers for a mixed-integer one
-    (`trex.solver.exact`). Without `memory_mb` there is no child and no limit.
+    `check`: "second" asks another solver too (within as much time again) and fills `agreement`. A checked point decides
+    between two claims, the better one between two optima; a disagreement that no point settles is status "error".
+    Integer models with coefficients WIDE apart are asked of both without it, within `time_s`.
+    "exact" fills `exact`, the rational value of the optimal basis of a linear program, or of the incumbent's integers
+    for a mixed-integer one (`trex.solver.exact`); one that contradicts the objective is status "error".
+    Without `memory_mb` there is no child and no limit.
 
     Never raises for a model's properties: data that no solver takes and a point that fails its check are status
-    "error" with the reason; "unknown" is a claim that nothing supports. Raises ModelError where `time_s` or
-    `memory_mb` is not positive, and for an unknown `check`.
+    "error" with the reason; "unknown" is a claim that nothing supports. Raises ModelError for what is no Model, where
+    `time_s` or `memory_mb` is not positive, and for an unknown `check`.
     """
     if not isinstance(model, Model):
         raise ModelError(f"a {type(model).__name__} is no Model; trex.solver.lp reads files, text and other models")
