@@ -24,14 +24,16 @@ OPTIONAL = (
     "ascend",
     "modelscope",
     "serve",
+    "eval",
 )  # extras whose packages src/trex may import where they are needed
-WITH_EXTRA = {"serve/app.py": "serve", "serve/server.py": "serve"}  # modules that only a user of the extra imports
+WITH_EXTRA = {"serve/app.py": "serve", "serve/server.py": "serve", "eval/tasks.py": "eval"}  # modules that only a user of the extra imports
 NEVER_IMPORTED = {"ipykernel": "the kernel that runs the notebooks"}
 IMPORT_NAMES = {
     "torch_npu": "torch-npu",
     "gurobipy": "gurobipy",
     "ray": "ray",
     "modelscope_hub": "modelscope-hub",
+    "inspect_ai": "inspect-ai",
 }  # may not be installed
 
 
