@@ -146,19 +146,14 @@ class Capture:
         self._remember(highspy.Highs, lp.from_highs)
 
     def _watch_gurobipy(self) -> None:
-        gurobipy = sys.modules["gurobipy"]
-        convert = getattr(gurobipy, "to_model", lp.from_gurobi)  # the recorder's own, or the real one's
-        owner = gurobipy.Model
-        if "to_model" not in vars(gurobipy):  # a class in C, whose methods cannot be replaced
-            owner = gurobipy.Model = type(
-                "Model",
-                (owner,),
-                {
-                    "__init__": lambda this, *arguments, **named: super(owner, this).__init__(*arguments, **named),
-                    "optimize": lambda this, *arguments: super(owner, this).optimize(*arguments),
-                    "write": lambda this, *arguments: super(owner, this).write(*arguments),
-                },
-            )
+        gurobipy: Any = sys.modules["gurobipy"]
+        owner, convert = gurobipy.Model, lp.from_gurobi
+        if hasattr(owner, "trex_model"):  # the recorder's
+            convert = owner.trex_model
+        else:  # a class in C, whose methods cannot be replaced
+            base: Any = owner
+            own = {name: _calls(getattr(base, name)) for name in ("__init__", "optimize", "write")}
+            owner = gurobipy.Model = type("Model", (base,), own)
 
         def this(this: Any, *_: Any, **__: Any) -> Any:
             return this
@@ -166,6 +161,11 @@ class Capture:
         self._observe(owner, "optimize", SOLVED, this, convert, lambda model, _: model.ObjVal)
         self._observe(owner, "write", WRITTEN, this, convert)
         self._remember(owner, convert)
+
+
+def _calls(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that calls a method."""
+    return lambda this, *arguments, **named: method(this, *arguments, **named)
 
 
 def _empty(model: Any) -> bool:

@@ -12,6 +12,7 @@ import trex
 from trex.solver.sandbox.execution import SandboxError
 
 PROGRAM = "from trex.solver.sandbox.server import main; main()"
+INSTALLED = ("site-packages", "dist-packages")
 PARTS = ("__init__.py", "files.py", "paths.py", "solver")  # of trex, that the server needs; labels are not among them
 LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib")
 SETTINGS = ("/etc/ld.so.cache", "/etc/localtime")
@@ -53,7 +54,13 @@ def start(level: str, gurobi: str, worker: int, log: int) -> subprocess.Popen[by
 
 def readable() -> list[str]:
     """Paths that the interpreter and its packages need."""
-    found = [*_interpreter(), *_packages(), *LIBRARIES, *SETTINGS]
+    found = [*_interpreter(), *LIBRARIES, *SETTINGS]
+    for folder in _packages():
+        if folder != str(_trex().parent):
+            found.append(folder)
+        elif folder.endswith(INSTALLED):
+            found += (entry.path for entry in os.scandir(folder) if entry.path != str(_trex()))
+    found += (str(_trex() / part) for part in PARTS)
     return list(dict.fromkeys(path for path in found if os.path.exists(path)))
 
 
@@ -73,7 +80,7 @@ def _interpreter() -> Iterator[str]:
 
 def _packages() -> list[str]:
     """Folders of installed packages, and the one that holds trex."""
-    installed = [path for path in sys.path if path.endswith(("site-packages", "dist-packages")) and os.path.isdir(path)]
+    installed = [path for path in sys.path if path.endswith(INSTALLED) and os.path.isdir(path)]
     return list(dict.fromkeys([*installed, str(_trex().parent)]))
 
 
@@ -83,22 +90,16 @@ def _trex() -> Path:
 
 def _view() -> Iterator[str]:
     """What of the file system is there: to be read only, and of trex no more than the solver."""
-    own = str(_trex())
-    shown = [path for path in readable() if path != str(_trex().parent) or path.endswith("-packages")]
-    parents = {str(parent) for path in (*shown, *DEVICES, own) for parent in Path(path).parents}
+    shown = readable()
+    parents = {str(parent) for path in (*shown, *DEVICES) for parent in Path(path).parents}
     for parent in sorted(parents - {"/", *LIBRARIES}):  # bubblewrap would make them for its own user only
-        if not any(parent.startswith(f"{path}/") for path in shown):
+        if not any(parent == path or parent.startswith(f"{path}/") for path in shown):
             yield from ("--perms", "0755", "--dir", parent)
     for path in shown:
-        real = os.path.realpath(path)
         if os.path.islink(path) and path in LIBRARIES:
             yield from ("--symlink", os.readlink(path), path)
         else:
-            yield from ("--ro-bind", real, path)
-    yield from ("--perms", "0755", "--tmpfs", own)
-    for part in PARTS:
-        yield from ("--ro-bind", os.path.join(own, part), os.path.join(own, part))
-    yield from ("--remount-ro", own)
+            yield from ("--ro-bind", os.path.realpath(path), path)
     for path in DEVICES:
         yield from ("--dev-bind", path, path)
     yield from ("--proc", "/proc", "--perms", "0755", "--dir", "/tmp", "--remount-ro", "/")

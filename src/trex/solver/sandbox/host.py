@@ -1,6 +1,7 @@
 """The trusted side: starts the server in its confinement, hands it programs, and takes nothing it says on trust."""
 
 import base64
+import contextlib
 import json
 import math
 import os
@@ -14,12 +15,11 @@ from dataclasses import asdict
 from typing import IO, Any, Self
 
 from trex.solver import wire
-from trex.solver.model import Model, ModelError
-from trex.solver.sandbox import confinement, frames
+from trex.solver.model import ModelError
+from trex.solver.sandbox import confinement, frames, job
 from trex.solver.sandbox.execution import (
     LEVELS,
     LONGEST,
-    SIZE,
     Execution,
     Limits,
     SandboxError,
@@ -58,7 +58,9 @@ class Sandbox:
     Raises SandboxError for an unknown level, and where no level works, with the reasons.
     """
 
-    def __init__(self, level: str | None = None, unsafe: bool = False, gurobi: str = "recorder", worker: int = 0) -> None:
+    def __init__(
+        self, level: str | None = None, unsafe: bool = False, gurobi: str = "recorder", worker: int = 0
+    ) -> None:
         if level is not None and level not in LEVELS:
             raise SandboxError(f"level {level!r}; accepted: {', '.join(LEVELS)}")
         if gurobi not in GUROBI:
@@ -133,7 +135,7 @@ class Sandbox:
 
     def _start(self) -> None:
         self.close()
-        self._log = tempfile.TemporaryFile()
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the server
         try:
             self._server = confinement.start(self.level, self._gurobi, self._worker, self._log.fileno())
             if self._read(START_S, 64) == b"ready":
@@ -156,10 +158,8 @@ class Sandbox:
 
     def _kill(self) -> None:
         if self._server is not None:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._server.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
             self._server.wait()
 
     def _read(self, seconds: float, largest: int) -> bytes:
@@ -236,9 +236,9 @@ def _status(answer: dict[str, Any], limits: Limits) -> tuple[str, str]:
     code = os.waitstatus_to_exitcode(int(answer["waited"]))
     if code == 0:
         return "ok", ""
-    if code == 67:
+    if code == job.REFUSED:
         return "refused", str(answer["stderr"])[:WORDS]
-    if code == 66 or "bad_alloc" in answer["stderr"][-WORDS:]:
+    if code == job.MEMORY or "bad_alloc" in answer["stderr"][-WORDS:]:
         return "memory", said or "MemoryError"
     if code == -signal.SIGXCPU:
         return "timeout", "ended at its limit of processor time"
@@ -254,6 +254,3 @@ def _json(text: Any, kind: type | tuple[type, ...]) -> Any:
     except (ValueError, TypeError, RecursionError):
         return None
     return value if isinstance(value, kind) and not isinstance(value, bool) else None
-
-
-__all__ = ["SIZE", "Model", "Sandbox", "run"]

@@ -7,6 +7,7 @@ import linecache
 import os
 import resource
 import sys
+import tempfile
 import traceback
 import types
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from trex.solver.sandbox.capture import MESSAGE, Capture
 FOLDER = "/tmp/job"  # of the program, in a temporary file system of its own
 NAME = "program.py"
 FAILED, MEMORY, REFUSED = 1, 66, 67  # exit statuses
+READ_ALL = 1 << 2  # the capability to read what other users own: Landlock decides what is there to be read
 ERRORS = 500  # characters of an exception's text
 
 
@@ -44,7 +46,9 @@ def enter_namespaces(uid: int | None, disk: int, files: int) -> None:
     os.mkdir(FOLDER)
 
 
-def run(request: Mapping[str, Any], folder: str, level: str, readable: list[str], output: tuple[int, int, int]) -> NoReturn:
+def run(
+    request: Mapping[str, Any], folder: str, level: str, readable: list[str], output: tuple[int, int, int]
+) -> NoReturn:
     """Confine this process, run the program, and exit with its status.
 
     output: descriptors of stdout, stderr and the models. The folder exists; files are written into it first.
@@ -53,7 +57,7 @@ def run(request: Mapping[str, Any], folder: str, level: str, readable: list[str]
     try:
         try:
             _prepare(request, folder, level, readable, output)
-        except BaseException as error:
+        except BaseException:
             os.write(output[1], f"the confinement could not be made: {traceback.format_exc()}".encode())
             os._exit(REFUSED)
         status = _execute(request["code"], folder, Capture(lambda data: frames.write(3, data)))
@@ -63,7 +67,9 @@ def run(request: Mapping[str, Any], folder: str, level: str, readable: list[str]
         os._exit(status)
 
 
-def _prepare(request: Mapping[str, Any], folder: str, level: str, readable: list[str], output: tuple[int, int, int]) -> None:
+def _prepare(
+    request: Mapping[str, Any], folder: str, level: str, readable: list[str], output: tuple[int, int, int]
+) -> None:
     limits = request["limits"]
     os.chdir(folder)
     for name, content in request["files"].items():
@@ -89,11 +95,12 @@ def _prepare(request: Mapping[str, Any], folder: str, level: str, readable: list
         hard = resource.getrlimit(kind)[1]
         least = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(kind, (least, least))
-    system.drop_capabilities()
+    system.keep_capabilities(READ_ALL if level == "landlock" and os.getuid() else 0)
     if level == "landlock":
         landlock.restrict([*readable, "/dev/null", "/dev/zero", "/dev/urandom", "/dev/random"], [folder, "/dev/null"])
     if level != "none":
         seccomp.install(own_namespace=level == "bubblewrap")
+    tempfile.tempdir = folder
     os.environ.clear()
     os.environ.update(HOME=folder, TMPDIR=folder, LANG="C.UTF-8", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
 
@@ -117,8 +124,10 @@ def _above(descriptor: int) -> int:
 
 def _execute(code: str, folder: str, capture: Capture) -> int:
     """Run the program as `__main__`; returns its exit status."""
-    sys.stdin = open(os.devnull)  # noqa: SIM115
-    sys.stdout = io.TextIOWrapper(os.fdopen(1, "wb", 8192, closefd=False), "utf-8", "backslashreplace", write_through=False)
+    sys.stdin = os.fdopen(0, closefd=False)
+    sys.stdout = io.TextIOWrapper(
+        os.fdopen(1, "wb", 8192, closefd=False), "utf-8", "backslashreplace", write_through=False
+    )
     sys.stderr = io.TextIOWrapper(os.fdopen(2, "wb", 0, closefd=False), "utf-8", "backslashreplace", write_through=True)
     path = f"{folder}/{NAME}"
     main = types.ModuleType("__main__")

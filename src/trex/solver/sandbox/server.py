@@ -53,8 +53,6 @@ def _import(gurobi: str) -> None:
     """What programs use, so that each job finds it in memory."""
     import highspy
     import numpy  # noqa: F401
-    import pyomo.contrib.appsi.solvers.highs
-    import pyomo.contrib.solver.solvers.highs
     import pyomo.environ as pyo
     import pyscipopt  # noqa: F401  # the recorder's second solver
 
@@ -184,6 +182,7 @@ class Server:
         if not program:
             os.close(status)
             if self.level != "bubblewrap" and self.user is not None:
+                system.prctl(system.SET_KEEPCAPS, 1)
                 os.setgroups([])
                 os.setresgid(self.user, self.user, self.user)
                 os.setresuid(self.user, self.user, self.user)
@@ -245,7 +244,7 @@ class _Watch:
 
     def _take(self, descriptor: int) -> bool:
         data = os.read(descriptor, 1 << 18)
-        self.sinks[descriptor](data)  # type: ignore[operator]
+        self.sinks[descriptor](data)
         return bool(data)
 
     def _drain(self) -> None:

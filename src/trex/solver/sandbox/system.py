@@ -9,10 +9,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = 0x20000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_PRIVATE = 1, 2, 4, 8, 0x4000, 0x40000
-PDEATHSIG, SET_DUMPABLE, SET_NO_NEW_PRIVS, SET_CHILD_SUBREAPER = 1, 4, 38, 36
+PDEATHSIG, SET_DUMPABLE, SET_KEEPCAPS, SET_NO_NEW_PRIVS, SET_CHILD_SUBREAPER = 1, 4, 8, 38, 36
 CAPABILITY_VERSION = 0x20080522
 ARM = platform.machine() == "aarch64"
-CAPSET = 91 if ARM else 126
+CAPGET, CAPSET = (90, 91) if ARM else (125, 126)
 
 
 def _checked(result: int, what: str) -> int:
@@ -24,7 +24,9 @@ def _checked(result: int, what: str) -> int:
 
 def prctl(option: int, value: int) -> None:
     """Set a property of the process. Raises OSError."""
-    _checked(_libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)), "prctl")
+    _checked(
+        _libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)), "prctl"
+    )
 
 
 def unshare(flags: int) -> None:
@@ -48,7 +50,13 @@ def syscall(number: int, *arguments: object) -> int:
     return _checked(_libc.syscall(ctypes.c_long(number), *arguments), f"system call {number}")
 
 
-def drop_capabilities() -> None:
-    """Give up whatever the process may do beyond an ordinary user's rights. Raises OSError."""
+def keep_capabilities(kept: int) -> None:
+    """Give up whatever the process may do beyond an ordinary user's rights, but for `kept`, if it has it.
+
+    Raises OSError.
+    """
     header = ctypes.create_string_buffer(struct.pack("<Ii", CAPABILITY_VERSION, 0))
-    syscall(CAPSET, header, ctypes.create_string_buffer(24))
+    had = ctypes.create_string_buffer(24)
+    syscall(CAPGET, header, had)
+    kept &= struct.unpack("<6I", had.raw)[1]
+    syscall(CAPSET, header, ctypes.create_string_buffer(struct.pack("<6I", kept, kept, 0, 0, 0, 0), 24))
