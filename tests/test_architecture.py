@@ -36,7 +36,7 @@ ARROWS = {
     "launch": BASE | {"report.figures"},
     "report": MODEL | {"checkpoint", "planner", "solver", "data", "eval", "train", "report.figures"},
     "serve": MODEL | {"checkpoint", "data"},
-    "commands": {"checkpoint", "solver"},
+    "commands": {"checkpoint", "solver", "eval", "serve"},
     "cli": {"labels", "launch", "serve", "commands"},
     "__main__": {"cli"},
 }

@@ -1,4 +1,4 @@
-"""Run, publish and refresh the notebooks of the T-Rex reproduction; serve checkpoints."""
+"""Run, publish and refresh the notebooks of the T-Rex reproduction; serve and evaluate checkpoints."""
 
 import os
 import shlex
@@ -12,14 +12,16 @@ from tyro.extras import SubcommandApp
 
 from trex.commands import solver
 from trex.commands.checkpoint import checkpoint
+from trex.commands.evaluation import evaluation
 
 app = SubcommandApp()
 app.command(checkpoint, name="checkpoint", help="Look at weights, fetch, convert and check them.")
+app.command(evaluation, name="eval", help="Ask models for programs, run them confined, judge them, report.")
 app.command(solver.solve)
 app.command(solver.compare)
 SHOWN = 12  # changed values of one record that `trex publish` lists
-RESUMED = {"reproduce", "download", "dequantize", "convert"}  # commands that keep what they have finished
-MANY = ("--chapter", "--set")  # options that take several values
+RESUMED = {"reproduce", "download", "dequantize", "convert", "eval"}  # commands that keep what they have finished
+MANY = ("--chapter", "--set", "--sets", "--k")  # options that take several values
 
 
 @app.command

@@ -15,9 +15,9 @@ from typing import Any
 from tqdm import tqdm
 
 from trex.eval import extraction, rows
-from trex.eval.items import Item
 from trex.eval.plan import ANSWERS, Plan
 from trex.eval.rows import EvaluationError, Key, Row
+from trex.eval.runs import kept_items
 from trex.files import write_atomic
 from trex.solver import wire
 from trex.solver.model import Model
@@ -43,20 +43,18 @@ class Executing:
             raise EvaluationError(f"workers = {self.workers!r}; accepted: a whole number from 0")
 
 
-def execute(folder: Path, items: Iterable[Item], settings: Executing | None = None) -> int:
+def execute(folder: Path, settings: Executing | None = None) -> int:
     """Run the program of every answer that has not been run; returns how many were run now.
 
     Raises EvaluationError where the folder is no run, its earlier programs were run under other limits, or another
     process writes there, and SandboxError where no sandbox works.
     """
     settings = settings or Executing()
-    plan, known = Plan.read(folder), {item.id: item for item in items}
+    plan, known = Plan.read(folder), {item.id: item for item in kept_items(folder)}
     answers = {k: row for k, row in rows.latest(rows.read(folder / ANSWERS)).items() if rows.finished(row)}
     _same_settings(folder / SETTINGS, settings, folder / EXECUTIONS)
     with rows.writer(folder / EXECUTIONS) as writer:
         todo = [k for k in writer.missing(plan.keys) if k in answers]
-        if lacking := [item for item, _ in todo if item not in known]:
-            raise EvaluationError(f"item {lacking[0]!r} of the run is not among the items given")
         jobs = ((k, str(answers[k]["text"]), known[k[0]].files) for k in todo)
         with tqdm(total=len(todo), desc="execute", unit="program", disable=not sys.stderr.isatty()) as bar:
             for row in _run_all(jobs, settings, len(todo)):

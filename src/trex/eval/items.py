@@ -1,8 +1,12 @@
 """What a model is asked: one item per question, whatever set it comes from."""
 
+import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
+WORD = re.compile(r"[^\W_]+(?:[.,]\d+)*")  # numbers keep their decimal points
 SETS = ("nl4opt", "optibench", "b4o_feasible", "b4o_orgeval", "families")
 
 
@@ -22,3 +26,25 @@ class Item:
     reference: str = ""
     reference_code: str = ""  # gurobipy
     cluster: str = ""
+    family: str = ""  # of trex.data.families, for items of the set "families"
+
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        """What every copy of this problem shares one of: hashes of text, files, reference program and model."""
+        found = {_key("text", plain(self.question))}
+        if self.files:
+            found.add(_key("files", *(part for name in sorted(self.files) for part in (name, self.files[name]))))
+        if self.reference_code.strip():
+            found.add(_key("program", self.reference_code.strip()))
+        if self.reference.strip():
+            found.add(_key("model", self.reference.strip()))
+        return frozenset(found)
+
+
+def plain(text: str) -> str:
+    """The words and numbers of a text in lower case, with single spaces: equal for copies of one text."""
+    return " ".join(WORD.findall(text.casefold()))
+
+
+def _key(kind: str, *parts: str) -> str:
+    return f"{kind} {hashlib.sha256(chr(0).join(parts).encode(errors='surrogatepass')).hexdigest()[:20]}"

@@ -9,7 +9,7 @@ from trex.eval import scores, taxonomy
 from trex.eval.execute import execution as execution_of
 from trex.eval.execute import run_program
 from trex.eval.items import Item
-from trex.eval.labels import Label, labels, latest
+from trex.eval.labels import labels, latest
 from trex.eval.rows import EvaluationError, Row
 from trex.eval.taxonomy import Failure
 from trex.solver import lp
@@ -46,8 +46,9 @@ class Judging:
 class Judgement:
     """What an answer is worth. `correct` uses current labels, `recorded` those of the set, both at 1e-6 relatively.
 
-    `as_published` applies the published tolerance, 1e-6 absolutely, to the same optimum and the recorded label; in
-    `b4o_orgeval`, the published checker to the same model. `counted` is false where current labels drop the item.
+    Both are about the model in `b4o_orgeval`, about its optimum elsewhere. `as_published` applies the published
+    tolerance, 1e-6 absolutely, to the same optimum and the recorded label; in `b4o_orgeval`, the published checker to
+    the same model. `counted` is false where current labels drop the item.
     """
 
     correct: bool
@@ -83,28 +84,30 @@ def judge(item: Item, row: Mapping[str, Any], settings: Judging | None = None) -
     model = execution.model if execution is not None else None
     solution = solve(model, settings.solve_s) if model is not None else None
     optimum = solution.objective if solution is not None and solution.status == "optimal" else None
-    reference = lp.read(item.reference) if item.reference and not label.reference_wrong else None
+    reference = lp.read(item.reference) if item.reference else None
     verdict = (
         compare(model, reference, time_s=settings.compare_s) if model is not None and reference is not None else None
     )
     right = scores.right(optimum, label.current)
     same = verdict is not None and verdict.kind == "equal"
     by_model = item.set == BY_MODEL and reference is not None
-    good, recorded = (same, same) if by_model else (right, scores.right(optimum, label.recorded))
+    recorded = same if by_model else scores.right(optimum, label.recorded)
+    good = same if by_model and not label.reference_wrong else right
     published = scores.right_as_published(optimum, label.recorded)
     if item.set == BY_MODEL and model is not None:
         published = compare(model, item.reference, "as-published").kind == "equal"
     runs = failure is None
     if failure is None and not good:
         assert model is not None and solution is not None
-        failure = taxonomy.of_model(model, solution, reference, verdict, label.current)
+        compared = (None, None) if label.reference_wrong else (reference, verdict)
+        failure = taxonomy.of_model(model, solution, *compared, label.current)
     elif failure is not None and model is not None and good:
         failure = Failure(failure.kind, f"{failure.evidence}; its model is right", failure.basis)
     return Judgement(
         correct=runs and good,
         recorded=runs and recorded,
         as_published=runs and published,
-        counted=_counted(item, label),
+        counted=counted(item, settings.label_version),
         optimum=optimum,
         solved=solution.status if solution is not None else "",
         solver=solution.solver if solution is not None else "",
@@ -131,8 +134,9 @@ def as_row(item: str, sample: int, judgement: Judgement) -> Row:
     return {"item": item, "sample": sample, "status": "ok", **asdict(judgement)}
 
 
-def _counted(item: Item, label: Label) -> bool:
-    """Whether current labels can tell right from wrong."""
+def counted(item: Item, label_version: int | None = None) -> bool:
+    """Whether the labels of a version can tell right from wrong."""
+    label = labels(item, label_version)
     if item.set == BY_MODEL and not label.reference_wrong:
         return True
     return label.current is not None and not label.dropped

@@ -17,8 +17,9 @@ from trex.eval import rows
 from trex.eval.execute import EXECUTIONS
 from trex.eval.items import Item
 from trex.eval.judge import Judgement, Judging, as_row, judge
-from trex.eval.plan import Plan, sha256
-from trex.eval.rows import EvaluationError, Key, Row
+from trex.eval.plan import Plan
+from trex.eval.rows import Key, Row
+from trex.eval.runs import kept_items
 from trex.files import write_atomic
 
 VERDICTS = "verdicts.jsonl"
@@ -28,15 +29,14 @@ LEAST = 4  # answers per process, below which none is started for them
 Group = tuple[list[Key], Item, Row]  # answers of one item with one and the same execution
 
 
-def judge_run(folder: Path, items: Iterable[Item], settings: Judging | None = None, workers: int = 0) -> int:
+def judge_run(folder: Path, settings: Judging | None = None, workers: int = 0) -> int:
     """Judge every executed answer that has no verdict of these settings; returns how many were judged now.
 
     Verdicts of other settings or other items are discarded first: they can be had again. Equal models of one item are
     judged once. Raises EvaluationError where the folder is no run, or another process writes there.
     """
     settings = settings or Judging()
-    plan, known = Plan.read(folder), {item.id: item for item in items}
-    _require_items(plan, known)
+    plan, known = Plan.read(folder), {item.id: item for item in kept_items(folder)}
     done = {k: row for k, row in rows.latest(rows.read(folder / EXECUTIONS)).items() if rows.finished(row)}
     _fresh(folder, {**asdict(settings), "items_sha256": plan.items_sha256})
     with rows.writer(folder / VERDICTS) as writer:
@@ -47,15 +47,6 @@ def judge_run(folder: Path, items: Iterable[Item], settings: Judging | None = No
                 writer.append(*(as_row(*k, judgement) for k in keys))
                 bar.update(len(keys))
     return len(todo)
-
-
-def _require_items(plan: Plan, known: dict[str, Item]) -> None:
-    """Check that the items are those that were asked: labels are part of the plan's hash."""
-    if lacking := [item for item in plan.items if item not in known]:
-        raise EvaluationError(f"item {lacking[0]!r} of the run is not among the items given")
-    found = sha256([{**vars(known[item]), "files": dict(known[item].files)} for item in plan.items])
-    if found != plan.items_sha256:
-        raise EvaluationError(f"the items given have sha256 {found}, those of the run {plan.items_sha256}")
 
 
 def _fresh(folder: Path, settings: Row) -> None:

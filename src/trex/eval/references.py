@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import math
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -13,12 +12,12 @@ from typing import Any
 from trex.data import families
 from trex.data.documents import generate
 from trex.eval.benchmarks import BenchmarkError, ReferenceProblem
+from trex.eval.scores import RELATIVE as RELATIVE  # its tolerance, for those that report the checks
+from trex.eval.scores import right
 from trex.published import load
 from trex.solver import highs, lp
 from trex.solver.solve import solve, unchecked
 
-RELATIVE = 1e-6  # tolerance of an optimum
-ABSOLUTE = 1e-9  # for recorded optima of 0, where HiGHS' sums leave about 1e-10
 DIFFERS = "the optimum differs from the recorded one"
 UNRECORDED = "no optimum is recorded"
 CLAIMS = ("right", "wrong", "none")  # of HiGHS by itself, beside an optimum that is believed
@@ -108,7 +107,7 @@ def check_references(rows: Sequence[Reference], time_s: float = 60.0) -> tuple[R
         if row.recorded is None:
             reason = UNRECORDED
         elif found.objective is not None:
-            agrees = _equal(found.objective, row.recorded)
+            agrees = right(found.objective, row.recorded)
             reason = "" if agrees else DIFFERS
         checks.append(
             ReferenceCheck(
@@ -149,15 +148,11 @@ def table(checks: Sequence[ReferenceCheck]) -> dict[str, list[Any]]:
     return {name: [getattr(check, name) for check in checks] for name in names}
 
 
-def _equal(objective: float, other: float) -> bool:
-    return math.isclose(objective, other, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
-
-
 def _alone(check: ReferenceCheck) -> str:
     """What HiGHS' own claim is worth beside the optimum that is believed."""
     if check.claimed is None or check.objective is None:
         return "none"
-    return "right" if _equal(check.claimed, check.objective) else "wrong"
+    return "right" if right(check.claimed, check.objective) else "wrong"
 
 
 @dataclass(frozen=True)

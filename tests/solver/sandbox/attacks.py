@@ -96,8 +96,8 @@ ATTACKS = (
     # the kernel
     Attack("namespaces", refused_call("libc.unshare(0x10000000)", "libc.unshare(0x20000)", "libc.setns(0, 0)",
                                       "libc.syscall(56, 0x10000011, 0, 0, 0, 0)")),
-    Attack("mounts", refused_call("libc.mount(b'tmpfs', b'/tmp', b'tmpfs', 0, None)", "libc.umount2(b'/proc', 2)",
-                                  "libc.umount2(b'/tmp', 2)", "libc.chroot(b'/tmp')", "libc.pivot_root(b'/', b'/')")),
+    Attack("mounts", refused_call("libc.mount(b'tmpfs', b'/job', b'tmpfs', 0, None)", "libc.umount2(b'/proc', 2)",
+                                  "libc.umount2(b'/job', 2)", "libc.chroot(b'/job')", "libc.pivot_root(b'/', b'/')")),
     Attack("other programs", refused("os.execv('/usr/bin/env', ['env'])\nos.execv('/proc/self/exe', ['x'])\n"
                                      "__import__('subprocess').run([__import__('sys').executable, '-c', 'print(1)'])\n"
                                      "__import__('subprocess').run('ls', shell=True)")),

@@ -5,11 +5,13 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import trex
 from trex.solver.sandbox.execution import SandboxError
+from trex.solver.sandbox.job import FOLDER
 
 PROGRAM = "from trex.solver.sandbox.server import main; main()"
 INSTALLED = ("site-packages", "dist-packages")
@@ -19,7 +21,7 @@ SETTINGS = ("/etc/ld.so.cache", "/etc/localtime")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 USER = 0x60000000  # of the jobs, where the evaluator is root: a number that nobody has
 ENVIRONMENT = {
-    "LANG": "C.UTF-8", "PATH": "/nowhere", "HOME": "/tmp", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1",
+    "LANG": "C.UTF-8", "PATH": "/nowhere", "HOME": FOLDER, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1",
     "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONNOUSERSITE": "1",
 }  # fmt: skip
 
@@ -102,7 +104,10 @@ def _view() -> Iterator[str]:
             yield from ("--ro-bind", os.path.realpath(path), path)
     for path in DEVICES:
         yield from ("--dev-bind", path, path)
-    yield from ("--proc", "/proc", "--perms", "0755", "--dir", "/tmp", "--remount-ro", "/")
+    yield from ("--proc", "/proc", "--perms", "0755", "--dir", FOLDER)
+    if os.path.dirname(tempfile.gettempdir()) == "/":  # programs that write there write into their own folder
+        yield from ("--symlink", FOLDER, tempfile.gettempdir())
+    yield from ("--remount-ro", "/")
 
 
 def _privileges() -> Iterator[str]:

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from trex.solver.sandbox import frames, landlock, seccomp, system
 from trex.solver.sandbox.capture import MESSAGE, Capture
 
-FOLDER = "/tmp/job"  # of the program, in a temporary file system of its own
+FOLDER = "/job"  # of the program, in a temporary file system of its own
 NAME = "program.py"
 FAILED, MEMORY, REFUSED = 1, 66, 67  # exit statuses
 READ_ALL = 1 << 2  # the capability to read what other users own: Landlock decides what is there to be read
@@ -41,9 +41,8 @@ def enter_namespaces(uid: int | None, disk: int, files: int) -> None:
             stream.write(text)
     system.make_private()
     secure = system.MS_NOSUID | system.MS_NODEV | system.MS_NOEXEC
-    system.mount("tmpfs", "/tmp", secure, f"size={disk},nr_inodes={files},mode=700")
+    system.mount("tmpfs", FOLDER, secure, f"size={disk},nr_inodes={files},mode=700")
     system.mount("tmpfs", "/proc", secure | system.MS_RDONLY, "size=0,nr_inodes=1,mode=555")
-    os.mkdir(FOLDER)
 
 
 def run(

@@ -1,0 +1,85 @@
+"""The items of every set, in a fixed order: four published benchmarks, and problems of our own families.
+
+Row `r` of set `s` is item "s/r". Clusters are found over all sets of the folder, so that a choice of sets does not
+change them.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from trex.data import families
+from trex.data.documents import write_up
+from trex.data.plan import Plan
+from trex.data.rendering import DATA_FILE, literal
+from trex.eval.benchmarks import PROBLEM_SETS, QUESTION_SETS, BenchmarkError, Benchmarks, ReferenceProblem
+from trex.eval.clusters import clustered
+from trex.eval.items import Item
+from trex.solver import lp
+from trex.solver.pyomo_model import from_pyomo
+
+BENCHMARK_SETS = (*QUESTION_SETS, *PROBLEM_SETS)
+FAMILIES = "families"
+HELD_OUT = 1_000_000  # seeds of plans from here on are for evaluation; documents for training have smaller ones
+
+
+def items(benchmarks: Benchmarks, sets: Iterable[str]) -> tuple[Item, ...]:
+    """The items of the named sets, set by set in the order of BENCHMARK_SETS, rows as in their files.
+
+    Raises BenchmarkError for a set that is unknown or that the folder lacks, and for a file that is not text.
+    """
+    asked = (sets,) if isinstance(sets, str) else tuple(sets)
+    for name in asked:
+        if name not in BENCHMARK_SETS:
+            raise BenchmarkError(f"set {name!r}; accepted: {', '.join(BENCHMARK_SETS)}")
+        if name not in benchmarks.found:
+            raise BenchmarkError(f"{benchmarks.folder} lacks {name!r}; accepted: {', '.join(benchmarks.found)}")
+    if not asked:
+        raise BenchmarkError(f"no set is named; accepted: {', '.join(benchmarks.found)}")
+    return tuple(item for item in clustered(tuple(_rows(benchmarks))) if item.set in asked)
+
+
+def family_items(count: int, seed: int = 0) -> tuple[Item, ...]:
+    """Held-out problems of our families: all families, modes and difficulties in turn, solved and confirmed.
+
+    Sampled by the plan of seed HELD_OUT + `seed`, whose instances no plan of a smaller seed shares. Raises DataError
+    for a count or seed out of range.
+    """
+    found = []
+    plan = Plan.of(count, HELD_OUT + seed if seed >= 0 else seed)
+    for k in range(count):
+        chosen = plan.item(k)
+        family = families.get(chosen.family)
+        problem = family.sample(chosen.seed, chosen.difficulty)
+        document = write_up(problem, chosen.mode)
+        found.append(
+            Item(
+                id=f"{FAMILIES}/{chosen.family}_{chosen.mode}_{chosen.difficulty}_{chosen.seed}",
+                set=FAMILIES,
+                question=document.problem,
+                answer=document.objective,
+                files={DATA_FILE: literal(problem.data)} if chosen.mode == "DPS" else {},
+                reference=lp.write(from_pyomo(family.build(problem.data))),
+                family=chosen.family,
+            )
+        )
+    return clustered(found)
+
+
+def _rows(benchmarks: Benchmarks) -> Iterator[Item]:
+    for name in BENCHMARK_SETS:
+        for question in benchmarks.questions.get(name, ()):
+            yield Item(f"{name}/{question.id}", name, question.question, question.answer)
+        for row in benchmarks.problems.get(name, ()):
+            yield _problem(name, row)
+
+
+def _problem(name: str, row: ReferenceProblem) -> Item:
+    texts = []
+    for path in (row.data_file, row.reference_lp):
+        try:
+            texts.append(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise BenchmarkError(f"{row.id}: {path} cannot be read: {error}") from None
+    data, reference = texts
+    return Item(
+        f"{name}/{row.id}", name, row.problem, row.optimal_value, {DATA_FILE: data}, reference, row.reference_code
+    )
