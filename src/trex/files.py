@@ -1,4 +1,4 @@
-"""Files and folders written whole or not at all."""
+"""Files and folders written whole or not at all, and lines appended to them."""
 
 import errno
 import fcntl
@@ -76,6 +76,24 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def cut_half_line(path: Path) -> None:
+    """Cut off what follows the last line break of a file; a missing file is left missing."""
+    if not path.exists():
+        return
+    with path.open("rb") as stream:
+        end = position = stream.seek(0, os.SEEK_END)
+        while position > 0:
+            step = min(1 << 16, position)
+            position -= step
+            stream.seek(position)
+            found = stream.read(step).rfind(b"\n")
+            if found >= 0:
+                position += found + 1
+                break
+    if position < end:
+        os.truncate(path, position)
 
 
 @contextmanager

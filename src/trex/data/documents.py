@@ -17,6 +17,7 @@ from trex.data.plan import Plan
 from trex.data.problem import DataError, Problem
 from trex.data.program import program
 from trex.data.rendering import DATA_FILE, literal, render
+from trex.files import cut_half_line
 from trex.solver.solve import solve_pyomo
 
 PACKAGE = "trex-reproduction"
@@ -229,24 +230,6 @@ def read_jsonl(path: Path) -> Iterator[Document]:
                 yield Document.from_line(line.decode())
             except (DataError, UnicodeDecodeError) as error:
                 raise DataError(f"{path}, row {number}: {error}") from None
-
-
-def cut_half_line(path: Path) -> None:
-    """Cut off what follows the last line break of a file; a missing file is left missing."""
-    if not path.exists():
-        return
-    with path.open("rb") as stream:
-        end = position = stream.seek(0, os.SEEK_END)
-        while position > 0:
-            step = min(1 << 16, position)
-            position -= step
-            stream.seek(position)
-            found = stream.read(step).rfind(b"\n")
-            if found >= 0:
-                position += found + 1
-                break
-    if position < end:
-        os.truncate(path, position)
 
 
 def _sha256(value: Any) -> str:

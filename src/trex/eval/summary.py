@@ -108,7 +108,7 @@ def _scores(
         "items": len(items),
         "clusters": len(set(clusters.values())),
         "scores": scores,
-        "any_of_k": {k: any_of_k(outcomes, [item.id for item in items], k).accuracy for k in ks if k > 1},
+        "any_of_k": {f"any of {k}": any_of_k(outcomes, [item.id for item in items], k).accuracy for k in ks if k > 1},
         "structures": dict(structures),
     }
 
