@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.solver.sandbox.attacks import ATTACKS, BUILD, FORGERIES, PROGRAMS, SOLVE, Attack
 
 from trex.solver import lp, wire
 from trex.solver.model import ModelError
 from trex.solver.sandbox import Execution, Limits, Sandbox, SandboxError, landlock, record, run
+from trex.solver.sandbox.attacks import ATTACKS, BUILD, FORGERIES, PROGRAMS, SOLVE, Attack
 from trex.solver.solve import solve
 
 SMALL = Limits(seconds=3, memory_mb=2048, output_mb=16, disk_mb=16, files=500, processes=40)
@@ -77,8 +77,7 @@ def others(user_from: int = 0x60000000) -> list[str]:
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
 def test_attacks_are_stopped(sandbox: Sandbox, listener: tuple[int, list], attack: Attack) -> None:
     begin = time.monotonic()
-    code = attack.code.replace("PORT", str(listener[0]))
-    code = f"HOSTFILE = {str(Path(__file__).resolve())!r}\n{code}"
+    code = attack.program(listener[0], str(Path(__file__).resolve()))
     limits = replace(SMALL, seconds=1) if "timeout" in attack.status else SMALL
     found = sandbox.run(code, limits=limits)
     assert found.status in attack.status, found

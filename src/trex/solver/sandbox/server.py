@@ -8,25 +8,18 @@ import base64
 import json
 import os
 import resource
-import select
 import shutil
 import signal
-import struct
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
 from typing import Any
 
 from trex.solver.sandbox import frames, job, processes, system
-from trex.solver.sandbox.capture import CLAIM, MESSAGE, MODEL, forget_unused
-from trex.solver.wire import LARGEST
+from trex.solver.sandbox.capture import forget_unused
+from trex.solver.sandbox.watch import STATUS, Watch
 
 REQUEST = 2**28  # bytes
-KEPT = 2**15  # bytes of an output's begin, and of its end
-TICK_S = 0.03  # between looks at memory and disk
-STATUS = struct.Struct("<i")
-FRAME = LARGEST + 2**16  # bytes of a message from a job
 
 
 def main() -> None:
@@ -69,58 +62,6 @@ def _import(gurobi: str) -> None:
         recorder.install()
 
 
-@dataclass
-class _Output:
-    """Begin and end of what a program wrote, and how much it was."""
-
-    head: bytearray = field(default_factory=bytearray)
-    tail: bytearray = field(default_factory=bytearray)
-    size: int = 0
-
-    def add(self, data: bytes) -> None:
-        self.size += len(data)
-        room = KEPT - len(self.head)
-        self.head += data[:room]
-        self.tail = (self.tail + data[max(room, 0) :])[-KEPT:]
-
-    def text(self) -> str:
-        left = self.size - len(self.head) - len(self.tail)
-        gap = f"\n... {left} bytes left out ...\n".encode() if left else b""
-        return bytes(self.head + gap + self.tail).decode(errors="replace")
-
-
-@dataclass
-class _Channel:
-    """The last message of each kind that came over a job's own pipe; anything else than messages ends it."""
-
-    last: dict[bytes, bytes] = field(default_factory=dict)
-    models: int = 0
-    broken: bool = False
-    waiting: bytearray = field(default_factory=bytearray)
-
-    def add(self, data: bytes) -> None:
-        if self.broken:
-            return
-        self.waiting += data
-        while len(self.waiting) >= frames.HEAD.size:
-            (length,) = frames.HEAD.unpack_from(self.waiting)
-            if not 1 <= length <= FRAME:
-                self.broken = True
-                return
-            end = frames.HEAD.size + length
-            if len(self.waiting) < end:
-                return
-            message = bytes(self.waiting[frames.HEAD.size : end])
-            del self.waiting[:end]
-            if message[:1] not in (MODEL, CLAIM, MESSAGE):
-                self.broken = True
-                return
-            self.models += message[:1] == MODEL
-            if message[:1] == MODEL:
-                self.last.pop(CLAIM, None)  # of an earlier model
-            self.last[message[:1]] = message[1:]
-
-
 class Server:
     """Runs one job at a time."""
 
@@ -147,7 +88,7 @@ class Server:
                 os._exit(0)
         for _, write in pipes:
             os.close(write)
-        watch = _Watch(guard, [read for read, _ in pipes], begin, limits, self.baseline, folder)
+        watch = Watch(guard, [read for read, _ in pipes], begin, limits, self.baseline, folder)
         try:
             watch.until_it_ends()
         finally:
@@ -195,122 +136,3 @@ class Server:
             pass
         gone = self.level == "bubblewrap" or processes.kill_descendants(os.getpid())
         os.write(status, STATUS.pack(done[1]) + (b"" if gone else b"processes were left"))
-
-
-class _Watch:
-    """Reads what a job writes, and ends it where it passes a limit."""
-
-    def __init__(
-        self, guard: int, reads: list[int], begin: float, limits: dict[str, Any], baseline: int, folder: str
-    ) -> None:
-        self.guard, self.begin, self.limits, self.baseline, self.folder = guard, begin, limits, baseline, folder
-        self.out, self.err, self.channel, self.state = _Output(), _Output(), _Channel(), bytearray()
-        self.sinks = dict(zip(reads, (self.out.add, self.err.add, self.channel.add, self.state.extend), strict=True))
-        self.limit = ""  # that the job passed
-        self.seconds = 0.0
-
-    def until_it_ends(self) -> None:
-        """Read and check until the guard is gone."""
-        watched = os.pidfd_open(self.guard)
-        try:
-            poll = select.poll()
-            for descriptor in (*self.sinks, watched):
-                poll.register(descriptor, select.POLLIN)
-            over = self.begin + self.limits["seconds"]
-            look = self.begin + TICK_S
-            ended = False
-            while not ended:
-                now = time.monotonic()
-                events = poll.poll(max(0.0, min(over, look) - now if not self.limit else 1.0) * 1000)
-                for descriptor, _ in events:
-                    if descriptor == watched:
-                        ended = True
-                    elif not self._take(descriptor):
-                        poll.unregister(descriptor)
-                now = time.monotonic()
-                if not self.limit and not ended:
-                    if now >= over:
-                        self._end("timeout")
-                    elif self.out.size + self.err.size > self.limits["output_mb"] * 2**20:
-                        self._end("output")
-                    elif now >= look:
-                        look = now + TICK_S
-                        self._look()
-            os.waitpid(self.guard, 0)
-            self.seconds = time.monotonic() - self.begin
-            self._drain()
-        finally:
-            os.close(watched)
-
-    def _take(self, descriptor: int) -> bool:
-        data = os.read(descriptor, 1 << 18)
-        self.sinks[descriptor](data)
-        return bool(data)
-
-    def _drain(self) -> None:
-        """What is still in the pipes of a job that is gone."""
-        for descriptor in self.sinks:
-            os.set_blocking(descriptor, False)
-            try:
-                while self._take(descriptor):
-                    pass
-            except BlockingIOError:
-                continue
-
-    def _look(self) -> None:
-        """Memory of all the job's processes together, and its folder where no file system limits it."""
-        first = STATUS.unpack_from(self.state)[0] if len(self.state) >= STATUS.size else 0
-        if first <= 0:
-            return
-        sizes = (processes.private_bytes(process) - self.baseline for process in processes.descendants(first))
-        if sum(size for size in sizes if size > 0) > self.limits["memory_mb"] << 20:
-            self._end("memory")
-        elif self.folder:
-            size, count = _usage(self.folder)
-            if size > self.limits["disk_mb"] << 20 or count > self.limits["files"]:
-                self._end("disk")
-
-    def _end(self, limit: str) -> None:
-        self.limit = limit
-        first = STATUS.unpack_from(self.state)[0] if len(self.state) >= STATUS.size else self.guard
-        try:
-            os.kill(first if first > 0 else self.guard, signal.SIGKILL)
-        except ProcessLookupError:
-            return
-
-    def answer(self) -> tuple[dict[str, Any], bytes]:
-        """What became of the job, and the bytes of its last model."""
-        first = STATUS.unpack_from(self.state)[0] if len(self.state) >= STATUS.size else -1
-        head, _, model = self.channel.last.get(MODEL, b"").partition(b"\n")
-        refused = bytes(self.state[STATUS.size :]).decode(errors="replace") if first < 0 else ""
-        waited, rest = None, b""
-        if first > 0 and len(self.state) >= 2 * STATUS.size:
-            waited = STATUS.unpack_from(self.state, STATUS.size)[0]
-            rest = bytes(self.state[2 * STATUS.size :])
-        return {
-            "limit": self.limit,
-            "refused": refused or ("the job's guard ended" if first < 0 and not self.limit else ""),
-            "waited": waited,
-            "left": rest.decode(errors="replace"),
-            "stdout": self.out.text(),
-            "stderr": self.err.text(),
-            "claim": self.channel.last.get(CLAIM, b"").decode(errors="replace"),
-            "message": self.channel.last.get(MESSAGE, b"").decode(errors="replace"),
-            "model": head.decode(errors="replace"),
-            "models": self.channel.models,
-            "broken": self.channel.broken,
-            "seconds": self.seconds,
-        }, model
-
-
-def _usage(folder: str) -> tuple[int, int]:
-    """Bytes and number of files below a folder, without following links."""
-    size = count = 0
-    for parent, folders, files in os.walk(folder):
-        count += len(folders) + len(files)
-        for name in files:
-            try:
-                size += os.lstat(os.path.join(parent, name)).st_blocks * 512
-            except OSError:
-                continue
-    return size, count

@@ -1,20 +1,30 @@
 """Programs that try to get out, to forge results or to take more than their share, and what must become of them.
 
+The sandbox is tried with them by its tests and by the chapter's notebook.
+
 Each program ends by `raise SystemExit("...")` where it got what it wanted. `status` is what the caller must see: one of
 the statuses named, "ok" where the attempt failed inside of the program and the program went on.
 """
 # ruff: noqa: E501  # programs are lines as they are
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
 class Attack:
-    """A program, and the statuses that mean it was stopped."""
+    """A program, and the statuses that mean it was stopped.
+
+    PORT in `code` stands for a port of the host on which somebody listens, HOSTFILE for a file of the host.
+    """
 
     name: str
     code: str
     status: tuple[str, ...] = ("ok",)
+    group: str = ""
+
+    def program(self, port: int, host_file: str) -> str:
+        """The program, aimed at a port and a file of this host."""
+        return f"HOSTFILE = {host_file!r}\n" + self.code.replace("PORT", str(port))
 
 
 def refused(attempt: str, error: str = "OSError") -> str:
@@ -50,8 +60,8 @@ for k in range(5):
 time.sleep(0.2)
 """
 
-ATTACKS = (
-    # files of the host
+_GROUPS = {
+    "files of the host": (
     Attack("host files", refused("open('/etc/passwd')\nopen('/etc/shadow')\nopen(HOSTFILE)\nopen('/var/log/dpkg.log')\n"
                                  "os.listdir('/home')\nos.listdir('/etc/ssl')\nos.listdir(os.path.dirname(HOSTFILE))")),
     Attack("labels of the package", "import trex, os, pathlib\nroot = pathlib.Path(trex.__file__).parent\n"
@@ -67,7 +77,8 @@ ATTACKS = (
     Attack("hard link to a host file", refused("os.link('/etc/passwd', 'hard')\nos.link(os.__file__, 'hard')")),
     Attack("device nodes", refused("os.mknod('disk', 0o600 | 0o060000, os.makedev(8, 0))\nos.open('/dev/mem', os.O_RDONLY)\n"
                                    "os.open('/dev/kmsg', os.O_RDONLY)\nos.open('/dev/tty', os.O_RDWR)")),
-    # what the caller's process knows
+    ),
+    "what the caller knows": (
     Attack("environment", "import os\nif any(w in k.upper() for k in os.environ for w in ('KEY', 'TOKEN', 'SECRET', 'USER', 'SSH')):"
                           " raise SystemExit(dict(os.environ))"),
     Attack("/proc", refused("open('/proc/1/environ').read()\nopen('/proc/self/mem', 'r+b')\nopen(f'/proc/{os.getppid()}/mem')\n"
@@ -75,7 +86,8 @@ ATTACKS = (
                             "OSError")),
     Attack("open descriptors", "import os\nfor d in range(4, 4096):\n    try: os.fstat(d)\n    except OSError: continue\n"
                                "    raise SystemExit(f'descriptor {d} is open')"),
-    # other processes
+    ),
+    "other processes": (
     Attack("ptrace", refused_call("libc.ptrace(16, os.getppid(), 0, 0)", "libc.ptrace(0, 0, 0, 0)",
                                   "libc.process_vm_readv(os.getppid(), None, 0, None, 0, 0)")),
     Attack("signals to others", "import os\ndef all_of_them():\n    for p in range(1, 4000):\n        if p != os.getpid():\n"
@@ -89,11 +101,13 @@ ATTACKS = (
     Attack("priority and limits of others", refused("os.setpriority(os.PRIO_PROCESS, 0, -10)\n"
                                                     "__import__('resource').setrlimit(__import__('resource').RLIMIT_AS, (-1, -1))",
                                                     "(OSError, ValueError)")),
-    # network
+    ),
+    "network": (
     Attack("network", refused("socket.socket()\nsocket.create_connection(('127.0.0.1', PORT), 2)\n"
                               "socket.socket(socket.AF_UNIX)\nsocket.socket(socket.AF_NETLINK, socket.SOCK_RAW)\n"
                               "socket.getaddrinfo('localhost', 80) and socket.socket(socket.AF_INET, socket.SOCK_DGRAM)")),
-    # the kernel
+    ),
+    "the kernel": (
     Attack("namespaces", refused_call("libc.unshare(0x10000000)", "libc.unshare(0x20000)", "libc.setns(0, 0)",
                                       "libc.syscall(56, 0x10000011, 0, 0, 0, 0)")),
     Attack("mounts", refused_call("libc.mount(b'tmpfs', b'/job', b'tmpfs', 0, None)", "libc.umount2(b'/proc', 2)",
@@ -107,7 +121,8 @@ ATTACKS = (
     Attack("32-bit and x32 calls", refused_call("libc.syscall(0x40000000 + 41, 2, 1, 0)", "libc.syscall(0x40000000 + 101, 16, 1)")),
     Attack("another user", refused("os.setuid(0)\nos.setgid(0)\nos.setgroups([0])\nos.chown('.', 0, 0)")),
     Attack("a capability back", refused_call("libc.prctl(47, 2, 21, 0, 0)")),
-    # more than its share
+    ),
+    "more than its share": (
     Attack("memory", "b = bytearray(6 * 2**30)", ("memory",)),
     Attack("memory in many processes", "import os, time\nfor k in range(30):\n    if os.fork() == 0:\n"
                                        "        b = bytearray(b'x') * (200 * 2**20)\n        time.sleep(60)\ntime.sleep(60)",
@@ -141,7 +156,10 @@ ATTACKS = (
     Attack("abort", "import os\nos.abort()", ("killed",)),
     Attack("an error that cannot be shown", "class E(Exception):\n    def __str__(self): raise E\nraise E", ("error",)),
     Attack("a name with lone surrogates", "raise ValueError('\\udcff')", ("error",)),
-)  # fmt: skip
+    ),
+}  # fmt: skip
+ATTACKS = tuple(replace(attack, group=group) for group, attacks in _GROUPS.items() for attack in attacks)
+
 
 # programs that say something of a result which no model has
 FORGERIES = {
