@@ -5,6 +5,7 @@ own, so that nothing a program writes can be taken for an answer of the server.
 """
 
 import base64
+import contextlib
 import json
 import os
 import resource
@@ -50,6 +51,9 @@ def _import(gurobi: str) -> None:
     import pyscipopt  # noqa: F401  # the recorder's second solver
 
     import trex.solver.solve  # noqa: F401
+
+    with contextlib.suppress(ImportError):  # of the extra `eval`
+        import pandas  # noqa: F401
 
     pyo.SolverFactory("highs").available()
     pyo.SolverFactory("appsi_highs").available()
