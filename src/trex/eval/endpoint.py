@@ -117,9 +117,8 @@ class Endpoint:
             request = provider.generate(_chat(messages), [], "none", config.merge(GenerateConfig(seed=seed)))
             try:
                 async with asyncio.timeout(self.timeout_s):
-                    output = await request
-                if isinstance(output, tuple):  # with inspect's record of the request
-                    output = output[0]
+                    result = await request
+                output = result[0] if isinstance(result, tuple) else result  # beside inspect's record of the request
                 if isinstance(output, Exception):
                     raise output
                 return {**_answer(output), "seconds": round(time.monotonic() - started, 3)}

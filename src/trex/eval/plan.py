@@ -41,6 +41,8 @@ class Settings:
 class Plan:
     """What a run asks. `base_url` is "" and `recorded_sha256` a hash where answers are recorded ones.
 
+    Where a server has another address in each run, `base_url` is a word for it, as "checkpoint".
+
     Raises EvaluationError for a value that is not accepted.
     """
 
