@@ -104,7 +104,11 @@ def handler(owner: BadEndpoint) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(data)
 
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            data = self.rfile.read(length := int(self.headers["Content-Length"]))
+            if len(data) < length:  # the client was killed amid its request
+                self.close_connection = True
+                return
+            body = json.loads(data)
             owner.keys.append(self.headers.get("Authorization", ""))
             with owner.lock:
                 owner.running += 1

@@ -238,6 +238,16 @@ def test_another_plan_or_prompt_or_source_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_server_of_our_own_may_have_another_address_in_each_run(tmp_path: Path) -> None:
+    plan, prompts = asked(["a"], "checkpoint", samples=1)
+    with BadEndpoint({"a": ["400"]}) as server:
+        assert generate(plan, prompts, tmp_path, endpoint(server.url)).failed == 1
+    with BadEndpoint() as server:
+        assert generate(plan, prompts, tmp_path, endpoint(server.url)).answered == 1
+        with pytest.raises(EvaluationError, match="answers come from n at checkpoint"):
+            generate(plan, prompts, tmp_path, endpoint(server.url, model="n"))
+
+
 def test_an_endpoint_that_is_not_there_marks_its_samples(tmp_path: Path) -> None:
     with BadEndpoint() as server:
         url = server.url
@@ -310,7 +320,8 @@ for line in sys.stdin:
     if child == 0:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # which is ignored where tests run in the background
         try:
-            generate(Plan.read(Path(folder)), prompts, Path(folder), Endpoint(url, "org/m", concurrency=4, backoff_s=0.01))
+            source = Endpoint(url, "org/m", concurrency=4, backoff_s=0.01)
+            generate(Plan.read(Path(folder)), prompts, Path(folder), source)
             os._exit(0)
         except KeyboardInterrupt:
             os._exit(130)

@@ -161,3 +161,10 @@ def solved_again(items: dict[str, Item], unsafe: bool) -> Scorer:
 def chat(messages: Sequence[dict[str, str]]) -> list[ChatMessage]:
     """Messages as inspect has them."""
     return [CHAT[message["role"]](content=message["content"]) for message in messages]
+
+
+for _made in (nl4opt, optibench, b4o_feasible, b4o_orgeval, families):
+    # inspect puts the package's name before a task's only where the distribution has that name too, or lies among
+    # the installed ones; ours, from a checkout, is the other case
+    if "/" not in getattr(_made, "__registry_info__").name:  # noqa: B009
+        task(name=f"trex/{_made.__name__}")(_made)
