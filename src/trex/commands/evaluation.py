@@ -111,7 +111,7 @@ def run(
 @evaluation.command
 def execute(
     folder: Run,
-    seconds: float = 60.0,
+    seconds: float = 30.0,
     memory_mb: int = 4096,
     output_mb: float = 16.0,
     disk_mb: int = 64,

@@ -21,7 +21,7 @@ def scores(summary: Mapping[str, Any], k: int = 1) -> go.Figure:
         }
         values = [100 * value["estimate"] for value in found.values()]
         figure.add_scatter(
-            x=values, y=list(found), mode="markers", name=way, marker=dict(size=10, color=colour),
+            x=values, y=list(found), mode="markers", orientation="h", name=way, marker=dict(size=10, color=colour),
             error_x=dict(
                 type="data", symmetric=False, color=colour,
                 array=[100 * v["high"] - x for v, x in zip(found.values(), values, strict=True)],
@@ -63,9 +63,18 @@ def confusion(pairs: Sequence[tuple[str, str]], classes: Sequence[str]) -> go.Fi
             hovertemplate="planted: %{y}<br>found: %{x}<br>%{z}<extra></extra>",
         )
     )  # fmt: skip
-    figure.update_xaxes(title="found", tickangle=30, automargin=True)
-    figure.update_yaxes(title="planted", autorange="reversed", automargin=True)
-    figure.update_layout(height=260 + 34 * len(rows))
+    wrapped = [name.replace(" or ", " or_").replace(" ", "<br>").replace("or_", "or ") for name in columns]
+    figure.update_xaxes(
+        title="found (rows: planted)",
+        side="top",
+        tickangle=0,
+        tickfont_size=11,
+        tickvals=columns,
+        ticktext=wrapped,
+        automargin=True,
+    )
+    figure.update_yaxes(autorange="reversed", automargin=True)
+    figure.update_layout(height=300 + 34 * len(rows), margin_t=150)
     return figure
 
 

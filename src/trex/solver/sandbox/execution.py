@@ -23,7 +23,7 @@ class SandboxError(ValueError):
 class Limits:
     """What one program may use; beyond it the program is ended, with all that it started."""
 
-    seconds: float = 60.0  # wall-clock time
+    seconds: float = 30.0  # wall-clock time
     memory_mb: int = 4096  # of address space per process, and of memory for all processes together
     output_mb: float = 16.0  # on stdout and stderr together
     disk_mb: int = 64  # in its own folder, which is in memory where bubblewrap runs
