@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,36 @@ def test_the_published_evaluators_mistakes_are_not_made(sandbox: Sandbox, case: 
     else:  # "timeout and no process left", which the sandbox's own tests look for
         assert (found.correct, found.program) == (False, "timeout")
     assert not Path("pwned_outside").exists()
+
+
+INFEASIBLE = """Minimize
+ obj: x
+Subject To
+ low: x >= 5
+ high: x <= 4
+End
+"""
+RAISES = """```python
+import pyomo.environ as pyo
+m = pyo.ConcreteModel()
+m.x = pyo.Var(within=pyo.NonNegativeReals)
+m.o = pyo.Objective(expr=m.x)
+m.low = pyo.Constraint(expr=m.x >= 5)
+m.high = pyo.Constraint(expr=m.x <= 4)
+pyo.SolverFactory("highs").solve(m)
+```"""
+
+
+def test_a_model_that_is_rightly_infeasible_is_right_though_pyomo_raises(sandbox: Sandbox) -> None:
+    item = Item("b4o_orgeval/case", "b4o_orgeval", "?", None, reference=INFEASIBLE)
+    found = judge_answer(item, RAISES, sandbox)
+    assert (found.correct, found.program, found.structure) == (True, "error", "equal")
+    other = judge_answer(replace(item, reference=INFEASIBLE.replace("4", "6")), RAISES, sandbox)
+    assert (other.correct, other.failure) == (False, "infeasible or unbounded")
+    by_value = judge_answer(Item("nl4opt/case", "nl4opt", "?", 5.0), RAISES, sandbox)
+    assert (by_value.correct, by_value.failure) == (False, "infeasible or unbounded")
+    crash = judge_answer(item, RAISES.replace('solve(m)\n', 'solve(m, load_solutions=False)\n1 / 0\n'), sandbox)
+    assert (crash.correct, crash.failure) == (False, "execution")
 
 
 def wrong(code: str) -> str:

@@ -81,6 +81,8 @@ def judge(item: Item, row: Mapping[str, Any], settings: Judging | None = None) -
     label = labels(item, settings.label_version)
     execution = execution_of(row)
     failure = taxonomy.of_execution(str(row["how"]), execution)
+    if failure is not None and failure.kind == taxonomy.STATUS:
+        failure = None  # solvers' interfaces raise where a model has no optimum: the model is judged
     model = execution.model if execution is not None else None
     solution = solve(model, settings.solve_s) if model is not None else None
     optimum = solution.objective if solution is not None and solution.status == "optimal" else None

@@ -144,6 +144,15 @@ def lines() -> tuple[Line, ...]:
              "06_eval", "structural_equivalence",
              _changed,
              command="trex reproduce --chapter 06 --set benchmarks=FOLDER"),
+        Line("B4O-ORGEval: the set's own programs judged right as recorded (published judging of the same models)",
+             "06_eval", "own_programs", _own_programs, command="trex reproduce --chapter 06 --set benchmarks=FOLDER"),
+        Line("hostile programs stopped; forged results refused; models found wherever they are", "06_eval", "sandbox",
+             lambda v: f"{v['attacks_stopped']} of {v['attacks']}; {v['forgeries_refused']} of {v['forgeries']}; "
+                       f"{v['places_found']} of {v['places']} ({v['isolation']})"),
+        Line("planted failures whose class is found, with a reference model / with the label alone", "06_eval",
+             "failure_taxonomy",
+             lambda v: f"{v['class_found_by_models']} / {v['class_found_by_values']} of {v['failures']}; "
+                       f"{v['failures_called_right']} called right"),
         Line("published OR scores that are no count over the released sets", "06_eval", "impossible_scores",
              lambda v: f"{v['impossible']} of {v['of']}"),
     )  # fmt: skip
@@ -161,6 +170,12 @@ def _changed(values: dict[str, Any]) -> str:
     shown = f"{values['changed'] - unknown}; {infeasible}; {unknown - infeasible} of {values['changed']}"
     different, missed = values["changed_verdicts"].get("different", 0), values["different_called_equal_as_published"]
     return f"{shown} (published checker: {missed} of {different} different ones equal)"
+
+
+def _own_programs(values: dict[str, Any]) -> str:
+    """pass@1 of the reference programs in the structural set, by two ways of counting."""
+    recorded, published_way = (values["pass@1"][way]["b4o_orgeval"]["estimate"] for way in ("recorded", "as published"))
+    return f"{recorded:.1%} of the rows at hand ({published_way:.1%})"
 
 
 def _reasons(counts: dict[str, int]) -> str:
