@@ -83,7 +83,7 @@ def test_a_model_that_is_rightly_infeasible_is_right_though_pyomo_raises(sandbox
     assert (other.correct, other.failure) == (False, "infeasible or unbounded")
     by_value = judge_answer(Item("nl4opt/case", "nl4opt", "?", 5.0), RAISES, sandbox)
     assert (by_value.correct, by_value.failure) == (False, "infeasible or unbounded")
-    crash = judge_answer(item, RAISES.replace('solve(m)\n', 'solve(m, load_solutions=False)\n1 / 0\n'), sandbox)
+    crash = judge_answer(item, RAISES.replace("solve(m)\n", "solve(m, load_solutions=False)\n1 / 0\n"), sandbox)
     assert (crash.correct, crash.failure) == (False, "execution")
 
 
