@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -169,6 +170,27 @@ def test_a_lost_server_is_started_again(sandbox: Sandbox) -> None:
     assert sandbox._server is not None
     os.killpg(sandbox._server.pid, 9)
     sandbox._server.wait()
+    assert optimum(sandbox.run(BUILD + SOLVE, limits=SMALL)) == 12.0
+
+
+def test_a_job_does_not_outlive_its_server(sandbox: Sandbox) -> None:
+    """The server is killed while a job with children runs: they are gone, and so is the job's folder."""
+    before = set(os.listdir(tempfile.gettempdir()))
+    done: list[Execution] = []
+    code = "import os, time\nif os.fork() == 0: os.setsid()\ntime.sleep(100)"
+    thread = threading.Thread(target=lambda: done.append(sandbox.run(code, limits=SMALL)))
+    thread.start()
+    time.sleep(0.7)
+    assert sandbox._server is not None
+    os.killpg(sandbox._server.pid, 9)
+    thread.join(20)
+    assert done[0].status == "killed" and "server was lost" in done[0].message
+    if os.geteuid() == 0:
+        deadline = time.monotonic() + 5
+        while others() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert others() == []
+    assert [name for name in set(os.listdir(tempfile.gettempdir())) - before if name.startswith("trex-job")] == []
     assert optimum(sandbox.run(BUILD + SOLVE, limits=SMALL)) == 12.0
 
 

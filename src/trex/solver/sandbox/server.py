@@ -120,11 +120,15 @@ class Server:
             system.prctl(system.PDEATHSIG, signal.SIGKILL)
             folder = job.FOLDER
         else:
+            os.setsid()  # not to be killed together with the server
             system.prctl(system.SET_CHILD_SUBREAPER, 1)
+            signal.signal(signal.SIGTERM, lambda *_: _end_all(folder))
+            system.prctl(system.PDEATHSIG, signal.SIGTERM)  # where the server is killed
             if self.user is None:  # the limit counts all processes of the user
                 limits["processes"] += processes.tasks(os.getuid())
         program = os.fork()
         if not program:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.close(status)
             if self.level != "bubblewrap" and self.user is not None:
                 system.prctl(system.SET_KEEPCAPS, 1)
@@ -140,3 +144,10 @@ class Server:
             pass
         gone = self.level == "bubblewrap" or processes.kill_descendants(os.getpid())
         os.write(status, STATUS.pack(done[1]) + (b"" if gone else b"processes were left"))
+
+
+def _end_all(folder: str) -> None:
+    """End all processes of a job, whose guard this is, and remove its folder."""
+    processes.kill_descendants(os.getpid())
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(1)
