@@ -97,7 +97,7 @@ def main(options: Options) -> None:
     for level in LEVELS:
         begin = time.perf_counter()
         try:
-            ways[level] = [Sandbox(level, unsafe=True, worker=k) for k in range(options.processes)]
+            ways[level] = [Sandbox(level, unsafe=True) for _ in range(options.processes)]
         except SandboxError as error:
             lines.append({"way": level, "missing": str(error)})
             continue

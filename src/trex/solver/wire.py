@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from trex.solver.model import SOS, Function, Indicator, Model, ModelError
 
 LARGEST = 2**25  # bytes of one model
+PLACES = 2**31  # integers of equal hash lie further apart than this: sets and dictionaries stay fast
 
 
 def dumps(model: Model) -> bytes:
@@ -48,7 +49,7 @@ def loads(data: bytes) -> Model:
         return _model(parts)
     except ModelError:
         raise
-    except (ValueError, TypeError, KeyError, IndexError, OverflowError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, IndexError, OverflowError, RecursionError, MemoryError) as error:
         raise ModelError(f"no model: {type(error).__name__} {str(error)[:200]}") from None
 
 
@@ -111,8 +112,8 @@ def _texts(values: Any) -> tuple[str, ...]:
 
 
 def _whole(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{value!r:.80} is no whole number")
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) >= PLACES:
+        raise TypeError(f"{value!r:.80} is no whole number within {PLACES}")
     return value
 
 

@@ -54,7 +54,7 @@ def test_a_thousand_jobs_leave_nothing(level: str) -> None:
     wrong = []
 
     def work(worker: int) -> None:
-        with Sandbox(level, worker=worker) as sandbox:
+        with Sandbox(level) as sandbox:
             for code, statuses, optimum in jobs[worker::2]:
                 found = sandbox.run(code, limits=LIMITS)
                 value = solve(found.model, 10).objective if found.model is not None and optimum is not None else None

@@ -161,6 +161,37 @@ def test_jobs_leave_nothing_to_each_other(sandbox: Sandbox) -> None:
     assert sandbox.run(second, limits=SMALL).status == "ok"
 
 
+SEARCH = """
+import gc, sys
+mark = "".join(reversed("{mark}"))
+frame, found = sys._getframe(), []
+while frame is not None:
+    found += [name for name, value in frame.f_locals.items() if mark in repr(value)[:10**6]]
+    frame = frame.f_back
+kinds = (dict, list, bytes)
+found += [type(each) for each in gc.get_objects() if isinstance(each, kinds) and mark in repr(each)[:10**5]]
+if [each for each in found if each not in ("mark", dict)]: raise SystemExit(found)
+"""
+
+
+def test_nothing_of_an_earlier_job_is_in_memory(sandbox: Sandbox) -> None:
+    mark = "c0ffee" * 5
+    assert sandbox.run(f"x = '{mark}'\nprint(x)", {"data.json": mark}, SMALL).stdout.strip() == mark
+    found = sandbox.run(SEARCH.replace("{mark}", mark[::-1]), limits=SMALL)
+    assert found.status == "ok", found
+
+
+def test_an_answer_that_was_not_read_is_not_the_next_ones(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> bytes:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sandbox, "_read", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            sandbox.run("print('first')", limits=SMALL)
+    assert [sandbox.run(f"print({k})", limits=SMALL).stdout.strip() for k in range(3)] == ["0", "1", "2"]
+
+
 def test_the_record_holds_no_model_and_is_json(sandbox: Sandbox) -> None:
     found = record(sandbox.run(BUILD + SOLVE, limits=SMALL))
     assert "model" not in found and json.loads(json.dumps(found)) == found
@@ -194,10 +225,12 @@ def test_a_job_does_not_outlive_its_server(sandbox: Sandbox) -> None:
     assert optimum(sandbox.run(BUILD + SOLVE, limits=SMALL)) == 12.0
 
 
-@pytest.mark.parametrize("name", ["/etc/x", "../x", "a/../../x", "", "a\0b", "."])
+@pytest.mark.parametrize("name", ["/etc/x", "../x", "a/../../x", "", "a\0b", ".", "x" * 300, "\udcff", 1, b"x"])
 def test_file_names_stay_inside(sandbox: Sandbox, name: str) -> None:
     with pytest.raises(SandboxError, match="inside of the program's folder"):
         sandbox.run("", {name: "x"})
+    with pytest.raises(SandboxError, match="'a' is a file and the folder of 'a/b'"):
+        sandbox.run("", {"a": "x", "a/b": "y"})
 
 
 def test_arguments_are_checked() -> None:

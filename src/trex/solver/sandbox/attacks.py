@@ -69,7 +69,7 @@ _GROUPS = {
                                     "        try: open(root / part / name)\n        except OSError: continue\n        raise SystemExit(name)\n"
                                     "    try: os.listdir(root / part)\n    except OSError: continue\n    raise SystemExit(part)"),
     Attack("write outside", refused("open('/planted', 'w')\nopen('/usr/planted', 'w')\nopen('/dev/planted', 'w')\n"
-                                    "os.mkdir('/dev/shm/planted')\nopen(os.__file__, 'a')\nopen('/proc/planted', 'w')")),
+                                    "open(os.__file__, 'a')\nopen('/proc/planted', 'w')")),
     Attack("change a module", refused("import trex.solver.wire as w; open(w.__file__, 'a')\nos.remove(os.__file__)\n"
                                       "os.chmod(os.__file__, 0o777)\nos.utime(os.__file__)\nos.truncate(os.__file__, 0)")),
     Attack("symlinks out", "import os\nos.symlink('/etc/passwd', 'link')\nos.symlink('/', 'root')\n"
@@ -101,6 +101,10 @@ _GROUPS = {
     Attack("priority and limits of others", refused("os.setpriority(os.PRIO_PROCESS, 0, -10)\n"
                                                     "__import__('resource').setrlimit(__import__('resource').RLIMIT_AS, (-1, -1))",
                                                     "(OSError, ValueError)")),
+    Attack("signal to its own group, to stop", "import os, signal\nos.kill(0, signal.SIGSTOP)", ("timeout", "error")),
+    Attack("signal to its own group, to end", "import os\nos.kill(0, 9)", ("killed", "error")),
+    Attack("a signal without name", "import os\nos.kill(os.getpid(), 40)", ("killed",)),
+    Attack("interprocess communication", refused_call("libc.shmat(0, None, 0)", "libc.shmget(1, 4096, 0o1600)", "libc.semget(1, 1, 0o1600)", "libc.msgget(1, 0o1600)")),
     ),
     "network": (
     Attack("network", refused("socket.socket()\nsocket.create_connection(('127.0.0.1', PORT), 2)\n"
@@ -129,6 +133,10 @@ _GROUPS = {
            ("memory", "killed")),
     Attack("memory that no process maps", refused("os.memfd_create('x')") + "\n" + LIBC
            + "if libc.shmget(0, 2**30, 0o1600) >= 0: raise SystemExit('shared memory')"),
+    Attack("shared memory in many processes", "import mmap, os, time\nfor k in range(6):\n    if os.fork() == 0:\n        m = mmap.mmap(-1, 500 * 2**20)\n        for o in range(0, len(m), 4096): m[o] = 1\n        time.sleep(60)\ntime.sleep(60)", ("memory", "killed")),
+    Attack("memory of processes whose first thread has ended", "import ctypes, os, threading, time\ndef hold():\n    b = bytearray(b'x') * (500 * 2**20)\n    time.sleep(60)\nfor k in range(6):\n    if os.fork() == 0:\n        threading.Thread(target=hold).start()\n        ctypes.CDLL(None).syscall(60, 0)\ntime.sleep(60)", ("memory", "killed")),
+    Attack("memory of orphans", "import os, time\nfor k in range(6):\n    if os.fork() == 0:\n        if os.fork() == 0:\n            b = bytearray(b'x') * (500 * 2**20)\n            time.sleep(60)\n        os._exit(0)\ntime.sleep(60)", ("memory", "killed")),
+    Attack("socket buffers", refused("socket.socketpair()")),
     Attack("fork bomb", "import os\nwhile True: os.fork()", ("error", "killed", "timeout")),
     Attack("fork bomb that ignores errors", "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass",
            ("timeout", "killed", "memory")),
@@ -136,6 +144,10 @@ _GROUPS = {
            ("error",)),
     Attack("disk", "with open('big', 'wb') as f:\n    while True: f.write(b'x' * 2**20)", ("error", "killed")),
     Attack("disk in many files", "k = 0\nwhile True:\n    k += 1\n    with open(f'f{k}', 'wb') as f: f.write(b'x' * 2**20)", ("error", "killed")),
+    Attack("disk in files without a name", "import os, time\nkept = []\nfor k in range(200):\n    f = open('x', 'wb'); kept.append(f); os.remove('x')\n    f.write(b'x' * 2**20); f.flush()\ntime.sleep(2)", ("error", "killed")),
+    Attack("deep folders", "import os, time\nfor k in range(3000):\n    os.mkdir('d' * 200); os.chdir('d' * 200)\ntime.sleep(2)", ("error", "killed")),
+    Attack("many deep folders", "import os\nfor k in range(1100):\n    os.mkdir('d'); os.chdir('d')\nwhile True: pass", ("error", "killed", "timeout")),
+    Attack("a folder closed to its owner", "import os\nos.mkdir('d'); open('d/x', 'w').close(); os.chmod('d', 0); os.chmod('.', 0)", ("ok", "killed", "error")),
     Attack("inodes", "import time\nk = 0\nwhile True:\n    k += 1\n    open(f'f{k}', 'w').close()\n    if k > 20000: time.sleep(5)",
            ("error", "killed")),
     Attack("descriptors", "import os\nl = []\nwhile True: l.append(os.open('/dev/null', 0))", ("error",)),
@@ -175,6 +187,13 @@ FORGERIES = {
     "    def write(self, path): open(path, 'w').write('x')\nmodel = m = M()\nmodel.optimize()",
     "a patched solver": "import pyomo.environ as pyo\nclass R: pass\nclass S:\n    def __init__(self, *a): pass\n"
     "    def solve(self, model, **k): return R()\npyo.SolverFactory = S\npyo.SolverFactory('highs').solve(None)\nprint(42.0)",
+    "a claim of many digits": "import os, struct\nbody = b'C1' + b'0' * 400\nos.write(3, struct.pack('>Q', len(body)) + body)",
+    "messages without end": "import os, struct\nbody = b'E' + b'x' * 2**24\nfor k in range(20): os.write(3, struct.pack('>Q', len(body)) + body)",
+    "numbers of one hash": "import os, struct, json\nkeys = [[0, k * (2**61 - 1), 1.0] for k in range(100000)]\n"
+    "m = dict(sense='min', offset=0.0, variables=['x'], kinds=['continuous'], cost=[1.0], lower=[42.0], upper=[42.0], rows=[],"
+    " row_lower=[], row_upper=[], start=[0], index=[], value=[], quadratic=keys, quadratic_rows=[], sos=[], indicators=[], functions=[])\n"
+    "body = b'M{\"how\": \"solved\"}\\n' + json.dumps(m).encode()\nos.write(3, struct.pack('>Q', len(body)) + body)",
+    "the sandbox's own exit statuses": "import os\nos._exit(67)",
     "a model that is none": "import pyomo.environ as pyo\nm = pyo.ConcreteModel()\n",
 }  # fmt: skip
 
@@ -211,4 +230,7 @@ PROGRAMS = {
     + BUILD.replace("4)", "d['u'])") + SOLVE,
     "much output": "print('x' * 3000000)\n" + BUILD + SOLVE,
     "files are written": "open('planted', 'w').write('x')\nimport tempfile\ntempfile.mkdtemp()\n" + BUILD + SOLVE,
+    "in a thread": BUILD + "import threading\nthreading.Thread(target=lambda: pyo.SolverFactory('highs').solve(m)).start()",
+    "at exit": BUILD + "import atexit\natexit.register(lambda: pyo.SolverFactory('highs').solve(m))",
+    "with multiprocessing": "import multiprocessing\nimport multiprocessing.pool\n" + BUILD + SOLVE,
 }  # fmt: skip

@@ -1,6 +1,7 @@
 """How the server is started at each level: what of the machine it sees, and as whom its jobs run."""
 
 import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import trex
 from trex.solver.sandbox.execution import SandboxError
-from trex.solver.sandbox.job import FOLDER
+from trex.solver.sandbox.job import FOLDER, SHARED
 
 PROGRAM = "from trex.solver.sandbox.server import main; main()"
 INSTALLED = ("site-packages", "dist-packages")
@@ -19,19 +20,19 @@ PARTS = ("__init__.py", "files.py", "paths.py", "solver")  # of trex, that the s
 LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib")
 SETTINGS = ("/etc/ld.so.cache", "/etc/localtime")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
-USER = 0x60000000  # of the jobs, where the evaluator is root: a number that nobody has
+USER = 0x60000000  # of the jobs, where the evaluator is root: numbers from here on nobody has
 ENVIRONMENT = {
     "LANG": "C.UTF-8", "PATH": "/nowhere", "HOME": FOLDER, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1",
     "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONNOUSERSITE": "1",
 }  # fmt: skip
 
 
-def command(level: str, gurobi: str, worker: int) -> list[str]:
-    """The server's command line at a level. `worker` tells jobs of servers that run side by side apart.
+def command(level: str, gurobi: str) -> list[str]:
+    """The server's command line at a level. Where the evaluator is root, its jobs run as a user that nobody is.
 
     Raises SandboxError where bubblewrap is asked for and not installed.
     """
-    user = str(USER + worker) if os.geteuid() == 0 and level != "none" else ""
+    user = str(USER + secrets.randbelow(2**28)) if os.geteuid() == 0 and level != "none" else ""
     python = [sys.executable, "-s", "-c", PROGRAM, level, user, gurobi, *readable()]
     if level != "bubblewrap":
         return python
@@ -46,10 +47,10 @@ def environment() -> dict[str, str]:
     return {**ENVIRONMENT, "PYTHONPATH": os.pathsep.join(_packages())}
 
 
-def start(level: str, gurobi: str, worker: int, log: int) -> subprocess.Popen[bytes]:
+def start(level: str, gurobi: str, log: int) -> subprocess.Popen[bytes]:
     """Start the server with pipes to its standard input and output, and its standard error on `log`."""
     return subprocess.Popen(
-        command(level, gurobi, worker), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=environment(),
+        command(level, gurobi), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=environment(),
         cwd="/", start_new_session=True, bufsize=0,
     )  # fmt: skip
 
@@ -104,9 +105,11 @@ def _view() -> Iterator[str]:
             yield from ("--ro-bind", os.path.realpath(path), path)
     for path in DEVICES:
         yield from ("--dev-bind", path, path)
-    yield from ("--proc", "/proc", "--perms", "0755", "--dir", FOLDER)
-    if os.path.dirname(tempfile.gettempdir()) == "/":  # programs that write there write into their own folder
-        yield from ("--symlink", FOLDER, tempfile.gettempdir())
+    yield from ("--proc", "/proc", "--perms", "0755", "--dir", FOLDER, "--tmpfs", SHARED)
+    usual = tempfile.gettempdir()
+    taken = {*shown, *parents, "/proc", FOLDER}
+    if os.path.dirname(usual) == "/" and usual not in taken:  # who writes there writes into the job's folder
+        yield from ("--symlink", FOLDER, usual)
     yield from ("--remount-ro", "/")
 
 

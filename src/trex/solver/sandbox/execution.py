@@ -1,6 +1,5 @@
 """What a program may use, and what is known after it ran."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
@@ -12,6 +11,10 @@ STATUSES = ("ok", "error", "timeout", "memory", "output", "killed", "refused")
 LEVELS = ("bubblewrap", "landlock", "none")
 FILES = 1000  # that a program may be given
 SIZE = 2**26  # bytes of them together
+MOST = {
+    "seconds": 7 * 86400, "memory_mb": 2**22, "output_mb": 2**12, "disk_mb": 2**20, "files": 2**24,
+    "processes": 2**16, "descriptors": 2**16,
+}  # fmt: skip
 LONGEST = 2**20  # characters of a program
 
 
@@ -37,8 +40,8 @@ class Limits:
             whole = name not in ("seconds", "output_mb")
             if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
                 raise SandboxError(f"{name} = {value!r}; a {'whole ' if whole else ''}number is accepted")
-            if not (value > 0 and math.isfinite(value)):
-                raise SandboxError(f"{name} = {value!r}; a positive number is accepted")
+            if not 0 < value <= MOST[name]:
+                raise SandboxError(f"{name} = {value!r}; a positive number up to {MOST[name]:,} is accepted")
 
 
 @dataclass(frozen=True)
@@ -73,15 +76,29 @@ def accepted_files(files: Mapping[str, str | bytes]) -> dict[str, bytes]:
         raise SandboxError(f"{len(files)} files; accepted: up to {FILES}")
     found: dict[str, bytes] = {}
     for name, content in files.items():
+        if not isinstance(name, str) or not _inside(name):
+            raise SandboxError(f"file name {name!r:.200}; accepted: a path inside of the program's folder")
         path = PurePosixPath(name)
-        if not name or path.is_absolute() or ".." in path.parts or "\0" in name or not path.parts:
-            raise SandboxError(f"file name {name!r}; accepted: a path inside of the program's folder")
         if not isinstance(content, str | bytes):
             raise SandboxError(f"file {name!r} is a {type(content).__name__}; accepted: str, bytes")
         found[str(path)] = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
+    for name in found:
+        if clash := next((str(p) for p in PurePosixPath(name).parents if str(p) in found), None):
+            raise SandboxError(f"{clash!r} is a file and the folder of {name!r}; accepted: one of them")
     if (size := sum(map(len, found.values()))) > SIZE:
         raise SandboxError(f"files of {size} bytes; accepted: up to {SIZE}")
     return found
+
+
+def _inside(name: str) -> bool:
+    """Whether a name is a path below the folder that holds it, of a length and letters that file systems take."""
+    path = PurePosixPath(name)
+    try:
+        lengths = [len(part.encode()) for part in path.parts]
+    except UnicodeEncodeError:
+        return False
+    outside = not lengths or path.is_absolute() or ".." in path.parts or "\0" in name
+    return not outside and max(lengths) <= 255 and len(lengths) <= 20 and sum(lengths) <= 1000
 
 
 def record(execution: Execution) -> dict[str, Any]:

@@ -58,16 +58,14 @@ class Sandbox:
     Raises SandboxError for an unknown level, and where no level works, with the reasons.
     """
 
-    def __init__(
-        self, level: str | None = None, unsafe: bool = False, gurobi: str = "recorder", worker: int = 0
-    ) -> None:
+    def __init__(self, level: str | None = None, unsafe: bool = False, gurobi: str = "recorder") -> None:
         if level is not None and level not in LEVELS:
             raise SandboxError(f"level {level!r}; accepted: {', '.join(LEVELS)}")
         if gurobi not in GUROBI:
             raise SandboxError(f"gurobi = {gurobi!r}; accepted: {', '.join(map(repr, GUROBI))}")
         if level == "none" and not unsafe:
             raise SandboxError("level 'none' confines nothing; accepted: together with unsafe=True (--unsafe)")
-        self._gurobi, self._worker = gurobi, worker
+        self._gurobi, self._number = gurobi, 0
         self._server: subprocess.Popen[bytes] | None = None
         self._log: IO[bytes] | None = None
         levels = (level,) if level else LEVELS if unsafe else LEVELS[:-1]
@@ -118,7 +116,9 @@ class Sandbox:
         if len(code) > LONGEST:
             return Execution("refused", None, None, "", 0.0, self.level, message=f"a program of {len(code)} characters")
         given = {name: base64.b64encode(data).decode() for name, data in accepted_files(files or {}).items()}
-        request = json.dumps({"code": code, "files": given, "limits": asdict(limits)}).encode()
+        self._number += 1
+        parts = {"number": self._number, "code": code, "files": given, "limits": asdict(limits)}
+        request = json.dumps(parts).encode()
         if self._server is None or self._server.poll() is not None:
             self._start()
         begin = time.monotonic()
@@ -126,10 +126,14 @@ class Sandbox:
             assert self._server is not None and self._server.stdin is not None
             frames.write(self._server.stdin.fileno(), request)
             answer = json.loads(self._read(limits.seconds + GRACE_S, ANSWER))
-            model = self._read(GRACE_S, wire.LARGEST)
+            model = self._read(GRACE_S, frames.HEAD.size + wire.LARGEST)
+            if answer["number"] != self._number:
+                raise ValueError("the answer is another program's")
             return _execution(answer, model, self.level, limits)
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            self._kill()
+        except BaseException as error:
+            self._kill()  # an answer that was not read must not be taken for that of the next program
+            if not isinstance(error, Exception):
+                raise
             message = f"the sandbox's server was lost: {error or type(error).__name__}"
             return Execution("killed", None, None, "", time.monotonic() - begin, self.level, message=message)
 
@@ -137,7 +141,7 @@ class Sandbox:
         self.close()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the server
         try:
-            self._server = confinement.start(self.level, self._gurobi, self._worker, self._log.fileno())
+            self._server = confinement.start(self.level, self._gurobi, self._log.fileno())
             if self._read(START_S, 64) == b"ready":
                 return
             reason = "it does not answer"
@@ -191,7 +195,7 @@ def _execution(answer: dict[str, Any], model: bytes, level: str, limits: Limits)
     """The server's answer, each part checked for its type."""
     status, message = _status(answer, limits)
     head = _json(answer["model"], dict) or {}
-    found, unread = None, str(head.get("unread", ""))[:WORDS]
+    found, unread = None, str(head.get("unread", ""))
     if model:
         try:
             found = wire.loads(model)
@@ -204,15 +208,15 @@ def _execution(answer: dict[str, Any], model: bytes, level: str, limits: Limits)
     return Execution(
         status=status,
         model=found,
-        claimed=float(claim) if claim is not None and math.isfinite(claim) else None,
-        stdout=str(answer["stdout"]),
+        claimed=_finite(claim),
+        stdout=_plain(answer["stdout"]),
         seconds=float(answer["seconds"]),
         isolation=level,
-        stderr=str(answer["stderr"]),
-        message=message,
+        stderr=_plain(answer["stderr"]),
+        message=_plain(message)[:WORDS],
         how=how if how in ("solved", "written", "built") else "",
         models=int(answer["models"]),
-        unread=unread,
+        unread=_plain(unread)[:WORDS],
     )
 
 
@@ -236,15 +240,31 @@ def _status(answer: dict[str, Any], limits: Limits) -> tuple[str, str]:
     code = os.waitstatus_to_exitcode(int(answer["waited"]))
     if code == 0:
         return "ok", ""
-    if code == job.REFUSED:
-        return "refused", str(answer["stderr"])[:WORDS]
-    if code == job.MEMORY or "bad_alloc" in answer["stderr"][-WORDS:]:
+    if (code == job.MEMORY and said.startswith("MemoryError")) or "bad_alloc" in answer["stderr"][-WORDS:]:
         return "memory", said or "MemoryError"
     if code == -signal.SIGXCPU:
         return "timeout", "ended at its limit of processor time"
     if code < 0:
-        return "killed", f"ended by signal {signal.Signals(-code).name}"
+        return "killed", f"ended by signal {_signal(-code)}"
     return "error", said or f"exit status {code}"
+
+
+def _signal(number: int) -> str:
+    """Name of a signal; the real-time ones have none."""
+    return signal.Signals(number).name if number in set(signal.Signals) else str(number)
+
+
+def _plain(text: Any) -> str:
+    """A text that any encoding takes."""
+    return str(text).encode(errors="replace").decode()
+
+
+def _finite(value: Any) -> float | None:
+    """A finite number, or None."""
+    try:
+        return float(value) if value is not None and math.isfinite(value) else None
+    except OverflowError:
+        return None
 
 
 def _json(text: Any, kind: type | tuple[type, ...]) -> Any:

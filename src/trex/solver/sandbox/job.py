@@ -1,5 +1,6 @@
 """One program, in a process of its own: confined first, then run, its models sent out."""
 
+import atexit
 import contextlib
 import io
 import json
@@ -8,6 +9,7 @@ import os
 import resource
 import sys
 import tempfile
+import threading
 import traceback
 import types
 from collections.abc import Mapping
@@ -17,9 +19,13 @@ from trex.solver.sandbox import frames, landlock, seccomp, system
 from trex.solver.sandbox.capture import MESSAGE, Capture
 
 FOLDER = "/job"  # of the program, in a temporary file system of its own
+SHARED = "/dev/shm"  # for the locks of multiprocessing
+SHARED_BYTES = 2**24
 NAME = "program.py"
-FAILED, MEMORY, REFUSED = 1, 66, 67  # exit statuses
+FAILED, MEMORY = 1, 66  # exit statuses
+REFUSED = b"refused "  # begins what is told of a confinement that failed
 READ_ALL = 1 << 2  # the capability to read what other users own: Landlock decides what is there to be read
+REPORT = 4  # descriptor, until the program begins
 ERRORS = 500  # characters of an exception's text
 
 
@@ -42,23 +48,30 @@ def enter_namespaces(uid: int | None, disk: int, files: int) -> None:
     system.make_private()
     secure = system.MS_NOSUID | system.MS_NODEV | system.MS_NOEXEC
     system.mount("tmpfs", FOLDER, secure, f"size={disk},nr_inodes={files},mode=700")
+    system.mount("tmpfs", SHARED, secure, f"size={min(disk, SHARED_BYTES)},nr_inodes=64,mode=700")
     system.mount("tmpfs", "/proc", secure | system.MS_RDONLY, "size=0,nr_inodes=1,mode=555")
 
 
 def run(
-    request: Mapping[str, Any], folder: str, level: str, readable: list[str], output: tuple[int, int, int]
+    request: Mapping[str, Any], folder: str, level: str, readable: list[str], output: tuple[int, ...], own_user: bool
 ) -> NoReturn:
     """Confine this process, run the program, and exit with its status.
 
-    output: descriptors of stdout, stderr and the models. The folder exists; files are written into it first.
+    output: descriptors of stdout, stderr, the models, and one for saying why the confinement failed, which is closed
+    before the program begins. own_user: the process runs as a user that nobody else is. The folder exists.
     """
     status = FAILED
     try:
         try:
-            _prepare(request, folder, level, readable, output)
-        except BaseException:
-            os.write(output[1], f"the confinement could not be made: {traceback.format_exc()}".encode())
-            os._exit(REFUSED)
+            _prepare(request, folder, level, readable, output, own_user)
+        except BaseException as error:
+            message = f"{type(error).__name__}: {error}".encode(errors="replace")[:ERRORS]
+            for descriptor in (REPORT, output[3]):
+                with contextlib.suppress(OSError):
+                    os.write(descriptor, REFUSED + message)
+                    break
+            os._exit(FAILED)
+        os.close(REPORT)
         status = _execute(request["code"], folder, Capture(lambda data: frames.write(3, data)))
     except MemoryError:
         status = MEMORY
@@ -67,9 +80,10 @@ def run(
 
 
 def _prepare(
-    request: Mapping[str, Any], folder: str, level: str, readable: list[str], output: tuple[int, int, int]
+    request: Mapping[str, Any], folder: str, level: str, readable: list[str], output: tuple[int, ...], own_user: bool
 ) -> None:
     limits = request["limits"]
+    os.setsid()  # a signal to its process group reaches nobody else
     os.chdir(folder)
     for name, content in request["files"].items():
         if os.path.dirname(name):
@@ -98,21 +112,21 @@ def _prepare(
     if level == "landlock":
         landlock.restrict([*readable, "/dev/null", "/dev/zero", "/dev/urandom", "/dev/random"], [folder, "/dev/null"])
     if level != "none":
-        seccomp.install(own_namespace=level == "bubblewrap")
+        seccomp.install(own_namespace=level == "bubblewrap", own_user=own_user)
     tempfile.tempdir = folder
     os.environ.clear()
     os.environ.update(HOME=folder, TMPDIR=folder, LANG="C.UTF-8", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
 
 
-def _descriptors(output: tuple[int, int, int]) -> None:
-    """Nothing on 0, the outputs on 1, 2 and 3, no other descriptor."""
+def _descriptors(output: tuple[int, ...]) -> None:
+    """Nothing on 0, the outputs on 1, 2 and 3, the report on 4, no other descriptor."""
     high = [os.dup(descriptor) for descriptor in output]
     high = [_above(descriptor) for descriptor in high]
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     for place, descriptor in enumerate(high, start=1):
         os.dup2(descriptor, place)
-    os.closerange(4, 1 << 16)
+    os.closerange(REPORT + 1, 1 << 20)
 
 
 def _above(descriptor: int) -> int:
@@ -138,18 +152,22 @@ def _execute(code: str, folder: str, capture: Capture) -> int:
     try:
         exec(compile(code, path, "exec"), main.__dict__)
     except SystemExit as stop:
-        status = stop.code if isinstance(stop.code, int) else 0 if stop.code is None else FAILED
+        status = int(bool(stop.code))
         if status:
             _tell(f"SystemExit: {stop.code}")
     except BaseException as error:
         status = MEMORY if isinstance(error, MemoryError) else FAILED
         _tell(_text(error))
         _show(error)
-    with contextlib.suppress(Exception):
-        capture.finish()
-    with contextlib.suppress(Exception):
-        sys.stdout.flush()
-    return status & 0xFF if isinstance(status, int) else FAILED
+    for owner, name in (
+        (threading, "_shutdown"),
+        (atexit, "_run_exitfuncs"),
+        (capture, "finish"),
+        (sys.stdout, "flush"),
+    ):
+        with contextlib.suppress(Exception):  # as an interpreter ends: threads, then exit handlers
+            getattr(owner, name)()
+    return status
 
 
 def _text(error: BaseException) -> str:

@@ -2,10 +2,10 @@
 
 import os
 import signal
+import stat
 import time
 from collections.abc import Iterator
 
-PAGE = os.sysconf("SC_PAGE_SIZE")
 PATIENCE_S = 5.0  # for processes to be gone after they were killed
 
 
@@ -23,14 +23,37 @@ def descendants(first: int) -> set[int]:
     return found
 
 
-def private_bytes(process: int) -> int:
-    """Bytes in memory that belong to no file; what a fork shares with its parent is counted."""
+def anonymous_bytes(process: int) -> int:
+    """Bytes in memory that belong to no file on a disk; what processes share is counted for each.
+
+    A process whose first thread has ended tells of its memory through the others.
+    """
+    places = [f"/proc/{process}/status"]
     try:
-        with open(f"/proc/{process}/statm") as stream:
-            fields = stream.read().split()
-        return (int(fields[1]) - int(fields[2])) * PAGE
-    except (OSError, IndexError, ValueError):
+        places += (f"/proc/{process}/task/{task}/status" for task in os.listdir(f"/proc/{process}/task"))
+    except OSError:
         return 0
+    for place in places:
+        try:
+            with open(place) as stream:
+                found = [int(line.split()[1]) for line in stream if line.startswith(("RssAnon:", "RssShmem:"))]
+        except (OSError, IndexError, ValueError):
+            continue
+        if found:
+            return sum(found) * 1024
+    return 0
+
+
+def unlinked_bytes(process: int) -> int:
+    """Bytes of open files that have no name any more."""
+    size = 0
+    try:
+        for name in os.listdir(f"/proc/{process}/fd"):
+            found = os.stat(f"/proc/{process}/fd/{name}")
+            size += found.st_blocks * 512 if stat.S_ISREG(found.st_mode) and not found.st_nlink else 0
+    except OSError:
+        return size
+    return size
 
 
 def tasks(user: int) -> int:

@@ -32,9 +32,24 @@ REFUSED = {
     "settimeofday": (164, 170), "clock_settime": (227, 112), "adjtimex": (159, 171), "clock_adjtime": (305, 266),
     "fanotify_init": (300, 262), "lookup_dcookie": (212, 18), "nfsservctl": (180, 42), "personality": (135, 92),
     # memory that no limit of the process counts
-    "memfd_create": (319, 279), "memfd_secret": (447, 447), "shmget": (29, 194), "semget": (64, 190),
-    "msgget": (68, 186), "mq_open": (240, 180), "move_pages": (279, 239), "migrate_pages": (256, 238),
+    "memfd_create": (319, 279), "memfd_secret": (447, 447), "shmget": (29, 194), "shmat": (30, 196),
+    "shmctl": (31, 195), "semget": (64, 190), "semop": (65, 193), "semctl": (66, 191), "semtimedop": (220, 192),
+    "msgget": (68, 186), "msgsnd": (69, 189), "msgrcv": (70, 188), "msgctl": (71, 187), "mq_open": (240, 180),
+    "socketpair": (53, 199), "setsockopt": (54, 208), "inotify_add_watch": (254, 27),
+    "move_pages": (279, 239), "migrate_pages": (256, 238),
     "mbind": (237, 235), "set_mempolicy": (238, 237),
+}  # fmt: skip
+# what one process of a user may do to the others
+OF_OTHERS = {
+    "setpriority": (141, 140), "ioprio_set": (251, 30), "sched_setparam": (142, 118), "sched_setscheduler": (144, 119),
+    "sched_setattr": (314, 274), "sched_setaffinity": (203, 122),
+}  # fmt: skip
+# what one process of a user may do to the user's files anywhere, which Landlock does not handle
+OF_FILES = {
+    "chmod": (90, None), "fchmodat": (268, 53), "fchmodat2": (452, 452), "chown": (92, None), "lchown": (94, None),
+    "fchownat": (260, 54), "utime": (132, None), "utimes": (235, None), "futimesat": (261, None),
+    "utimensat": (280, 88), "setxattr": (188, 5), "lsetxattr": (189, 6), "removexattr": (197, 14),
+    "lremovexattr": (198, 15),
 }  # fmt: skip
 KILL, TKILL, TGKILL, SIGQUEUE, TGSIGQUEUE = ((62, 129), (200, 130), (234, 131), (129, 138), (297, 240))
 CLONE, CLONE3, IOCTL, PRLIMIT = (56, 220), (435, 435), (16, 29), (302, 261)
@@ -50,13 +65,13 @@ NUMBER, ARCH, ARGUMENT = 0, 4, 16  # offsets in seccomp_data; arguments have eig
 ALLOW, DENY, MISSING, DIE = 0x7FFF0000, 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS, 0x80000000
 
 
-def install(own_namespace: bool) -> None:
+def install(own_namespace: bool, own_user: bool) -> None:
     """Filter the calls of this process and of all that it starts; there is no way back. Raises OSError.
 
     own_namespace: the process is in a process namespace of its own, so that it may signal whom it sees; otherwise it
-    may signal itself only.
+    may signal itself only. own_user: nobody else's files and processes are this user's.
     """
-    program = _program(own_namespace)
+    program = _program(own_namespace, own_user)
     filters = b"".join(struct.pack("<HBBI", *line) for line in program)
     buffer = ctypes.create_string_buffer(filters, len(filters))
     header = struct.pack("<HxxxxxxQ", len(program), ctypes.addressof(buffer))
@@ -64,7 +79,7 @@ def install(own_namespace: bool) -> None:
     system.syscall(SECCOMP, ctypes.c_uint(SET_MODE_FILTER), ctypes.c_uint(0), ctypes.create_string_buffer(header))
 
 
-def _program(own_namespace: bool) -> list[tuple[int, int, int, int]]:
+def _program(own_namespace: bool, own_user: bool) -> list[tuple[int, int, int, int]]:
     """Instructions (code, jump if true, jump if false, value)."""
     here = int(system.ARM)
     lines = [
@@ -76,7 +91,8 @@ def _program(own_namespace: bool) -> list[tuple[int, int, int, int]]:
         (EQUAL, 0, 5, IOCTL[here]), (LOAD, 0, 0, ARGUMENT + 8), (EQUAL, 1, 0, TIOCSTI), (EQUAL, 0, 1, TIOCLINUX),
         (RETURN, 0, 0, DENY), (RETURN, 0, 0, ALLOW),
     ]  # fmt: skip
-    for numbers in REFUSED.values():
+    others = {} if own_namespace else OF_OTHERS if own_user else OF_OTHERS | OF_FILES
+    for numbers in (REFUSED | others).values():
         if numbers[here] is not None:
             lines += [(EQUAL, 0, 1, numbers[here]), (RETURN, 0, 0, DENY)]  # type: ignore[list-item]
     if not own_namespace:

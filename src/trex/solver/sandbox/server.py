@@ -9,15 +9,17 @@ import contextlib
 import json
 import os
 import resource
-import shutil
+import select
 import signal
 import sys
 import tempfile
 import time
+import traceback
 from typing import Any
 
 from trex.solver.sandbox import frames, job, processes, system
 from trex.solver.sandbox.capture import forget_unused
+from trex.solver.sandbox.folders import remove
 from trex.solver.sandbox.watch import STATUS, Watch
 
 REQUEST = 2**28  # bytes
@@ -33,18 +35,22 @@ def main() -> None:
     _import(gurobi)
     forget_unused()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    server = Server(level, int(user) if user else None, readable, processes.private_bytes(os.getpid()))
+    server = Server(level, int(user) if user else None, readable, processes.anonymous_bytes(os.getpid()))
     frames.write(replies, b"ready")
-    while (data := frames.read(requests, REQUEST)) is not None:
-        request = json.loads(data)
-        request["files"] = {name: base64.b64decode(content) for name, content in request["files"].items()}
-        answer, model = server.run(request)
-        frames.write(replies, json.dumps(answer).encode())
-        frames.write(replies, model)
+    while True:
+        select.select([requests], [], [])
+        handler = os.fork()  # one per request: what this process holds, later jobs can read
+        if not handler:
+            os._exit(server.handle(requests, replies))
+        if os.waitpid(handler, 0)[1] != 0:
+            return
 
 
 def _import(gurobi: str) -> None:
     """What programs use, so that each job finds it in memory."""
+    import multiprocessing.pool  # pyomo watches such imports, and some need /dev/shm
+    import multiprocessing.synchronize  # noqa: F401
+
     import highspy
     import numpy  # noqa: F401
     import pyomo.environ as pyo
@@ -72,8 +78,24 @@ class Server:
     def __init__(self, level: str, user: int | None, readable: list[str], baseline: int) -> None:
         self.level, self.user, self.readable, self.baseline = level, user, readable, baseline
 
-    def run(self, request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-        """What became of a program, and the bytes of its model."""
+    def handle(self, requests: int, replies: int) -> int:
+        """Take one request, run it and answer; 0, or 1 where no other follows."""
+        try:
+            data = frames.read(requests, REQUEST)
+            if data is None:
+                return 1
+            request = json.loads(data)
+            request["files"] = {name: base64.b64decode(content) for name, content in request["files"].items()}
+            answer, model = self.run(request, (requests, replies))
+            frames.write(replies, json.dumps({"number": request["number"], **answer}).encode())
+            frames.write(replies, model)
+            return 0
+        except BaseException:
+            traceback.print_exc()  # into the host's log
+            return 1
+
+    def run(self, request: dict[str, Any], own: tuple[int, ...]) -> tuple[dict[str, Any], bytes]:
+        """What became of a program, and the bytes of its model. own: descriptors that no job may have."""
         limits = request["limits"]
         folder = ""
         if self.level != "bubblewrap":
@@ -85,7 +107,7 @@ class Server:
         guard = os.fork()
         if not guard:
             try:
-                self._guard(request, folder, [write for _, write in pipes], [read for read, _ in pipes])
+                self._guard(request, folder, [write for _, write in pipes], [*own, *(read for read, _ in pipes)])
             except BaseException as error:
                 os.write(pipes[3][1], STATUS.pack(-1) + f"{type(error).__name__}: {error}".encode())
             finally:
@@ -99,17 +121,18 @@ class Server:
             for read, _ in pipes:
                 os.close(read)
             if folder:
-                shutil.rmtree(folder, ignore_errors=True)
+                remove(folder)
         return watch.answer()
 
-    def _guard(self, request: dict[str, Any], folder: str, writes: list[int], reads: list[int]) -> None:
+    def _guard(self, request: dict[str, Any], folder: str, writes: list[int], others: list[int]) -> None:
         """The process between server and program: it makes the confinement, and waits."""
-        for descriptor in reads:
+        for descriptor in others:
             os.close(descriptor)
         status, limits = writes[3], request["limits"]
         output = (writes[0], writes[1], writes[2])
         if self.level == "bubblewrap":
             job.enter_namespaces(self.user, limits["disk_mb"] << 20, limits["files"])
+            system.prctl(system.PDEATHSIG, signal.SIGKILL)
             first = os.fork()
             if first:
                 os.write(status, STATUS.pack(first))
@@ -129,13 +152,12 @@ class Server:
         program = os.fork()
         if not program:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            os.close(status)
             if self.level != "bubblewrap" and self.user is not None:
                 system.prctl(system.SET_KEEPCAPS, 1)
                 os.setgroups([])
                 os.setresgid(self.user, self.user, self.user)
                 os.setresuid(self.user, self.user, self.user)
-            job.run(request, folder, self.level, self.readable, output)
+            job.run(request, folder, self.level, self.readable, (*output, status), own_user=self.user is not None)
         for descriptor in output:
             os.close(descriptor)
         if self.level != "bubblewrap":
@@ -149,5 +171,5 @@ class Server:
 def _end_all(folder: str) -> None:
     """End all processes of a job, whose guard this is, and remove its folder."""
     processes.kill_descendants(os.getpid())
-    shutil.rmtree(folder, ignore_errors=True)
+    remove(folder)
     os._exit(1)

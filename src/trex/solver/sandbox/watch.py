@@ -10,12 +10,15 @@ from typing import Any
 
 from trex.solver.sandbox import frames, processes
 from trex.solver.sandbox.capture import CLAIM, MESSAGE, MODEL
+from trex.solver.sandbox.folders import usage
+from trex.solver.sandbox.job import REFUSED
 from trex.solver.wire import LARGEST
 
 KEPT = 2**15  # bytes of an output's begin, and of its end
 TICK_S = 0.03  # between looks at memory and disk
 STATUS = struct.Struct("<i")  # from the guard: a process, then what waitpid said of the program
-FRAME = LARGEST + 2**16  # bytes of a message from a job
+HEAD = 2**16  # bytes of a message that is no model, and of what is told about a model
+FRAME = LARGEST + HEAD  # bytes of a message from a job
 
 
 @dataclass
@@ -61,7 +64,7 @@ class _Channel:
                 return
             message = bytes(self.waiting[frames.HEAD.size : end])
             del self.waiting[:end]
-            if message[:1] not in (MODEL, CLAIM, MESSAGE):
+            if message[:1] not in (MODEL, CLAIM, MESSAGE) or (message[:1] != MODEL and length > HEAD):
                 self.broken = True
                 return
             self.models += message[:1] == MODEL
@@ -135,11 +138,13 @@ class Watch:
         first = STATUS.unpack_from(self.state)[0] if len(self.state) >= STATUS.size else 0
         if first <= 0:
             return
-        sizes = (processes.private_bytes(process) - self.baseline for process in processes.descendants(first))
+        every = processes.descendants(self.guard) - {self.guard}
+        sizes = (processes.anonymous_bytes(process) - self.baseline for process in every)
         if sum(size for size in sizes if size > 0) > self.limits["memory_mb"] << 20:
             self._end("memory")
         elif self.folder:
-            size, count = _usage(self.folder)
+            size, count = usage(self.folder)
+            size += sum(map(processes.unlinked_bytes, every))
             if size > self.limits["disk_mb"] << 20 or count > self.limits["files"]:
                 self._end("disk")
 
@@ -157,7 +162,9 @@ class Watch:
         head, _, model = self.channel.last.get(MODEL, b"").partition(b"\n")
         refused = bytes(self.state[STATUS.size :]).decode(errors="replace") if first < 0 else ""
         waited, rest = None, b""
-        if first > 0 and len(self.state) >= 2 * STATUS.size:
+        if first > 0 and self.state[STATUS.size :].startswith(REFUSED):  # from the program's process, before it began
+            refused = bytes(self.state[STATUS.size + len(REFUSED) : -STATUS.size]).decode(errors="replace")
+        elif first > 0 and len(self.state) >= 2 * STATUS.size:
             waited = STATUS.unpack_from(self.state, STATUS.size)[0]
             rest = bytes(self.state[2 * STATUS.size :])
         return {
@@ -169,21 +176,8 @@ class Watch:
             "stderr": self.err.text(),
             "claim": self.channel.last.get(CLAIM, b"").decode(errors="replace"),
             "message": self.channel.last.get(MESSAGE, b"").decode(errors="replace"),
-            "model": head.decode(errors="replace"),
+            "model": head[:HEAD].decode(errors="replace"),
             "models": self.channel.models,
             "broken": self.channel.broken,
             "seconds": self.seconds,
         }, model
-
-
-def _usage(folder: str) -> tuple[int, int]:
-    """Bytes and number of files below a folder, without following links."""
-    size = count = 0
-    for parent, folders, files in os.walk(folder):
-        count += len(folders) + len(files)
-        for name in files:
-            try:
-                size += os.lstat(os.path.join(parent, name)).st_blocks * 512
-            except OSError:
-                continue
-    return size, count
