@@ -126,6 +126,7 @@ def test_every_operator_that_has_a_case_can_be_run() -> None:
         assert errors(Case(operator, "fp32", 3, 5), "reference")["y"] <= BOUNDS["fp32"]
 
 
+@pytest.mark.slow
 def test_benchmark_writes_one_line_per_case(compiled_backend: str, tmp_path: Path) -> None:
     output = tmp_path / "deep" / "kernels.jsonl"
     arguments = [

@@ -263,6 +263,7 @@ def test_sampling_from_the_likeliest_alone_is_greedy(over: dict[str, Any]) -> No
     assert generate(model, starts, max_new_tokens=10, **{"temperature": 1.0, **over}) == likeliest
 
 
+@pytest.mark.slow
 def test_sampled_text_is_the_seeds_and_no_neighbour_changes_it() -> None:
     model, starts = built(TINY), prompts(5, 20, 130)
     how: dict[str, Any] = {"max_new_tokens": 20, "temperature": 1.5, "top_k": 100, "top_p": 0.95}

@@ -282,7 +282,7 @@ def check_differences(
                 assert error <= 1e-6 * gradient.abs().max() + 1e-7, (name, parameter, entry)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", [pytest.param(m, marks=[pytest.mark.slow] if m == "sparse" else []) for m in MODES])
 def test_indexer_loss_against_finite_differences(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the indexer is moved, so the teacher's mass stays; that the selection stays is checked."""
     model = build()
@@ -293,6 +293,7 @@ def test_indexer_loss_against_finite_differences(mode: str, monkeypatch: pytest.
     check_differences(model, names, mode, 2, monkeypatch)
 
 
+@pytest.mark.slow
 def test_mtp_and_balance_losses_against_finite_differences(monkeypatch: pytest.MonkeyPatch) -> None:
     model = build()
     names = {name: by_loss(name, True) for name, _ in model.named_parameters()}

@@ -510,3 +510,28 @@ def test_an_exact_value_that_contradicts_is_an_error(monkeypatch):
 def test_what_is_no_model_is_refused(model):
     with pytest.raises(ModelError, match="is no Model"):
         solve(model)
+
+
+def test_curvature_is_that_of_the_whole_matrix_and_of_many_small_groups() -> None:
+    """Groups of connected variables are looked at one by one; the whole matrix gives the same."""
+    rng = random.Random(4)
+    for _ in range(100):
+        count = rng.randint(1, 9)
+        terms = {(i, i): rng.uniform(0.1, 3) for i in range(count)}
+        for _ in range(rng.randint(0, 7)):
+            i, j = sorted((rng.randrange(count), rng.randrange(count)))
+            terms[i, j] = rng.uniform(0.1, 3) if i == j else rng.uniform(-3, 3)
+        matrix = np.eye(count)
+        for (i, j), c in terms.items():
+            if i != j:
+                matrix[i, j] = matrix[j, i] = c / 2 / math.sqrt(terms[i, i] * terms[j, j])
+        values = np.linalg.eigvalsh(matrix)
+        model = dense("min", [0.0] * count, [], [], [], [0.0] * count, [1.0] * count, quadratic=terms)
+        assert curvature(model) == pytest.approx(values[0] / np.abs(values).max(), abs=1e-12)
+    many = 4000
+    pairs = {(i, i): 1.0 for i in range(many)} | {(i, i + 1): 1.0 for i in range(0, many, 2)}
+    plain = dense("min", [1.0] * many, [], [], [], [0.0] * many, [1.0] * many, quadratic=pairs)
+    assert curvature(plain) == pytest.approx(1 / 3)  # eigenvalues 1/2 and 3/2
+    chain = {(i, i): 1.0 for i in range(many)} | {(i, i + 1): 0.1 for i in range(many - 1)}
+    connected = dense("min", [1.0] * many, [], [], [], [0.0] * many, [1.0] * many, quadratic=chain)
+    assert curvature(connected) == -1.0  # too many to look at

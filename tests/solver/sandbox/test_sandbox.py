@@ -21,7 +21,7 @@ from trex.solver.sandbox.attacks import ATTACKS, BUILD, FORGERIES, PROGRAMS, SOL
 from trex.solver.solve import solve
 
 SMALL = Limits(seconds=3, memory_mb=2048, output_mb=16, disk_mb=16, files=500, processes=40)
-STRONG = ("bubblewrap", "landlock")
+STRONG = ("bubblewrap", pytest.param("landlock", marks=pytest.mark.slow))
 
 
 @pytest.fixture(scope="module", params=STRONG)
