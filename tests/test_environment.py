@@ -26,7 +26,11 @@ OPTIONAL = (
     "serve",
     "eval",
 )  # extras whose packages src/trex may import where they are needed
-WITH_EXTRA = {"serve/app.py": "serve", "serve/server.py": "serve", "eval/tasks.py": "eval"}  # modules that only a user of the extra imports
+WITH_EXTRA = {
+    "serve/app.py": "serve",
+    "serve/server.py": "serve",
+    "eval/tasks.py": "eval",
+}  # modules that only a user of the extra imports
 NEVER_IMPORTED = {"ipykernel": "the kernel that runs the notebooks"}
 IMPORT_NAMES = {
     "torch_npu": "torch-npu",

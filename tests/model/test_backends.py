@@ -17,7 +17,8 @@ PACK = [[-5, 131, -2, -3, 9], [6, -1, 4, -139], [-150]]  # lengths of documents,
 
 @pytest.mark.parametrize(
     ("over", "rows", "mode", "gather_from"),
-    [pytest.param({}, PACK, "sparse", 0.1, marks=pytest.mark.slow), ({}, PACK, "sparse", 1e9), ({}, PACK, "warm-up", 4), ({}, PACK, "frozen", 4),
+    [pytest.param({}, PACK, "sparse", 0.1, marks=pytest.mark.slow),
+     ({}, PACK, "sparse", 1e9), ({}, PACK, "warm-up", 4), ({}, PACK, "frozen", 4),
      ({}, [[1, 3, 2, -1], [3, 3, 1]], "sparse", 0.1), ({}, [[1]], "sparse", 0.1),
      ({"window": 1, "index_topk": 1}, [[150], [140, 10]], "sparse", 0.1),
      ({"hc_mult": 2, "num_experts": 1, "experts_per_token": 1}, [[20, -3]], "sparse", 0.1),

@@ -6,7 +6,7 @@ import math
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -67,6 +67,7 @@ class Endpoint:
             )
         if not usable or re.search(r"[\s\x00-\x1f]", self.base_url):
             raise EvaluationError(f"base_url = {self.base_url!r:.200}; accepted: http(s)://host[:port]/path")
+        object.__setattr__(self, "base_url", self.base_url.rstrip("/"))
         if not self.model or self.model != self.model.strip():
             raise EvaluationError(f"model = {self.model!r:.200}; accepted: the name that the endpoint gives its model")
         for name in ("concurrency", "attempts"):
@@ -163,6 +164,32 @@ class Recorded:
                 raise EvaluationError(f"{where}: item {found[0]!r}, sample {found[1]} is there twice")
             texts[found] = text
         return Recorded(texts, hashlib.sha256(data).hexdigest())
+
+    @property
+    def samples(self) -> int:
+        """How many samples an item has at most: the largest sample's number and one."""
+        return 1 + max((sample for _, sample in self.texts), default=0)
+
+    def not_asked(self, keys: Iterable[Key]) -> str:
+        """What of the answers none of these keys asks for, in words; "" where all are asked for.
+
+        Raises EvaluationError where not one is.
+        """
+        asked = set(keys)
+        items = {item for item, _ in asked}
+        unknown = [found for found in self.texts if found[0] not in items]
+        beyond = [found for found in self.texts if found[0] in items and found not in asked]
+        if not self.texts:
+            raise EvaluationError("there are no recorded answers; accepted: at least one, of an item that is asked")
+        reasons = [
+            f"{len(found)} {why} (the first: {found[0][0]}, sample {found[0][1]})"
+            for found, why in ((unknown, "of items that are not asked"), (beyond, "of samples that are not asked"))
+            if found
+        ]
+        dropped = f"{len(unknown) + len(beyond)} of {len(self.texts)} recorded answers are not used: "
+        if len(unknown) + len(beyond) == len(self.texts):
+            raise EvaluationError(f"{dropped}{', '.join(reasons)}; accepted: answers of items that are asked")
+        return dropped + ", ".join(reasons) if reasons else ""
 
     def row(self, found: Key) -> Row:
         """The answers row of a sample; one with status "error" where it was not recorded."""

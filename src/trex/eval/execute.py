@@ -15,9 +15,9 @@ from typing import Any
 from tqdm import tqdm
 
 from trex.eval import extraction, rows
-from trex.eval.plan import ANSWERS, Plan
+from trex.eval.plan import ANSWERS, Plan, sha256
 from trex.eval.rows import EvaluationError, Key, Row
-from trex.eval.runs import kept_items
+from trex.eval.runs import discard, kept_items
 from trex.files import write_atomic
 from trex.solver import wire
 from trex.solver.model import Model
@@ -44,15 +44,17 @@ class Executing:
 
 
 def execute(folder: Path, settings: Executing | None = None) -> int:
-    """Run the program of every answer that has not been run; returns how many were run now.
+    """Run the program of every answer that has not been run; returns how many answers were done now.
 
-    Raises EvaluationError where the folder is no run, its earlier programs were run under other limits, or another
+    Rows of answers that are others now are discarded first. Raises EvaluationError where the folder is no run, its earlier programs were run under other limits, or another
     process writes there, and SandboxError where no sandbox works.
     """
     settings = settings or Executing()
     plan, known = Plan.read(folder), {item.id: item for item in kept_items(folder)}
     answers = {k: row for k, row in rows.latest(rows.read(folder / ANSWERS)).items() if rows.finished(row)}
     _same_settings(folder / SETTINGS, settings, folder / EXECUTIONS)
+    texts = {k: _of_text(str(row["text"])) for k, row in answers.items()}
+    discard(folder / EXECUTIONS, lambda row: row.get("answer_sha256") != texts.get(rows.key(row), "none"))
     with rows.writer(folder / EXECUTIONS) as writer:
         todo = [k for k in writer.missing(plan.keys) if k in answers]
         jobs = ((k, str(answers[k]["text"]), known[k[0]].files) for k in todo)
@@ -66,13 +68,21 @@ def execute(folder: Path, settings: Executing | None = None) -> int:
 def run_program(text: str, files: Mapping[str, str], sandbox: Sandbox, limits: Limits) -> Row:
     """The row of one answer, without its key: how the program was found, and what became of it."""
     program = extraction.program(text)
-    digest = hashlib.sha256(program.code.encode(errors="surrogatepass")).hexdigest()
-    found: Row = {"status": "ok", "how": program.how, "program_sha256": digest, "execution": None, "model": ""}
+    found: Row = {"status": "ok", "how": program.how, "answer_sha256": _of_text(text)}
+    found |= {"program_sha256": _of_text(program.code), "execution": None, "model": ""}
     if program.code:
         execution = sandbox.run(program.code, files, limits)
         found["execution"] = record(execution)
         found["model"] = wire.dumps(execution.model).decode() if execution.model is not None else ""
     return found
+
+
+def fingerprint(row: Mapping[str, Any]) -> str:
+    """Hash over what a row tells of an execution but for the seconds it took: what a verdict is a verdict of."""
+    found = {name: value for name, value in row.items() if name not in ("item", "sample")}
+    if isinstance(found.get("execution"), dict):
+        found["execution"] = {name: value for name, value in found["execution"].items() if name != "seconds"}
+    return sha256(found)
 
 
 def execution(row: Mapping[str, Any]) -> Execution | None:
@@ -106,7 +116,7 @@ def _run_all(jobs: Iterable[tuple[Key, str, Mapping[str, str]]], settings: Execu
 
     with ExitStack() as stack:
         first = Sandbox(settings.level, settings.unsafe, settings.gurobi)
-        others = [Sandbox(first.level, settings.unsafe, settings.gurobi, worker) for worker in range(1, workers)]
+        others = [Sandbox(first.level, settings.unsafe, settings.gurobi) for _ in range(1, workers)]
         sandboxes = [stack.enter_context(sandbox) for sandbox in (first, *others)]
         threads = [threading.Thread(target=work, args=(sandbox,), daemon=True) for sandbox in sandboxes]
         for job in jobs:
@@ -126,10 +136,17 @@ def _run_all(jobs: Iterable[tuple[Key, str, Mapping[str, str]]], settings: Execu
                 thread.join()
 
 
+def _of_text(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
 def _same_settings(path: Path, settings: Executing, rows_path: Path) -> None:
     """Write how programs are run, or check that those before were run so."""
     now = {"limits": asdict(settings.limits), "level": settings.level, "gurobi": settings.gurobi}
-    if path.exists() and rows_path.exists():
+    if rows_path.exists() and rows_path.stat().st_size:
+        if not path.exists():
+            missing = f"{path} is missing, so that nothing tells how the programs of {rows_path.name} were run"
+            raise EvaluationError(f"{missing}; put it back, or delete {rows_path.name} to run them again")
         before = rows.read_json(path.read_bytes(), str(path))
         for name, value in now.items():
             if before.get(name) != value:

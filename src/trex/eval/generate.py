@@ -40,7 +40,7 @@ def generate(plan: Plan, prompts: Prompts, folder: Path, source: Endpoint | Reco
     is not the folder's, where another process writes there, and where the endpoint turns a request away as it would
     any other (status 401, 403, 404).
     """
-    _check(plan, prompts, source)
+    check(plan, prompts, folder, source)
     plans.start(folder, plan)
     with writer(folder / ANSWERS) as answers:
         missing = answers.missing(plan.keys)
@@ -138,8 +138,12 @@ def pause_s(endpoint: Endpoint, attempt: int, asked_s: float = 0.0) -> float:
     return max(own_s / 2, asked_s) + random.uniform(0, own_s / 2)
 
 
-def _check(plan: Plan, prompts: Prompts, source: Endpoint | Recorded) -> None:
-    """Refuse prompts and sources that are not those of the plan."""
+def check(plan: Plan, prompts: Prompts, folder: Path, source: Endpoint | Recorded) -> None:
+    """What `generate` looks at before it writes anything.
+
+    Raises EvaluationError for prompts and sources that are not those of the plan, for recorded answers of which none is
+    asked for, and, in a new run, for a key that is not there.
+    """
     if lacking := [item for item in plan.items if not prompts.get(item)]:
         raise EvaluationError(f"{len(lacking)} items have no prompt, the first is {lacking[0]!r}")
     roles = {message.get("role") for item in plan.items for message in prompts[item]}
@@ -149,6 +153,7 @@ def _check(plan: Plan, prompts: Prompts, source: Endpoint | Recorded) -> None:
     if digest != plan.prompts_sha256:
         raise EvaluationError(f"the prompts have sha256 {digest}, those of the plan {plan.prompts_sha256}")
     if isinstance(source, Recorded):
+        source.not_asked(plan.keys)
         known, given = plan.recorded_sha256, source.sha256
     else:
         place = (
@@ -157,3 +162,5 @@ def _check(plan: Plan, prompts: Prompts, source: Endpoint | Recorded) -> None:
         known, given = f"{plan.model} at {plan.base_url}", f"{source.model} at {place}"
     if known != given:
         raise EvaluationError(f"answers come from {given}; the plan has {known or 'no recorded ones'}")
+    if isinstance(source, Endpoint) and not (folder / plans.FILE).exists():
+        source.api_key()

@@ -3,8 +3,9 @@
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
+from typing import Any
 
 WORD = re.compile(r"[^\W_]+(?:[.,]\d+)*")  # numbers keep their decimal points
 SETS = ("nl4opt", "optibench", "b4o_feasible", "b4o_orgeval", "families")
@@ -27,6 +28,10 @@ class Item:
     reference_code: str = ""  # gurobipy
     cluster: str = ""
     family: str = ""  # of trex.data.families, for items of the set "families"
+
+    def content(self) -> dict[str, Any]:
+        """All fields, as JSON can hold them."""
+        return {**{each.name: getattr(self, each.name) for each in fields(self)}, "files": dict(self.files)}
 
     @cached_property
     def keys(self) -> frozenset[str]:

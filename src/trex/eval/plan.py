@@ -1,8 +1,10 @@
 """What a run asks, written once into its folder: a run that goes on must ask the same."""
 
 import hashlib
+import itertools
 import json
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -63,6 +65,7 @@ class Plan:
         for name in ("model", "base_url", "recorded_sha256", "items_sha256", "prompt_version", "prompts_sha256"):
             if not isinstance(getattr(self, name), str):
                 raise EvaluationError(f"{name} = {getattr(self, name)!r:.80}; accepted: a text")
+        object.__setattr__(self, "base_url", self.base_url.rstrip("/"))
         if bad := [item for item in self.items if not isinstance(item, str) or not item]:
             raise EvaluationError(f"an item has id {bad[0]!r:.80}; accepted: a text")
         if unknown := [name for name in self.sets if name not in SETS]:
@@ -88,7 +91,7 @@ class Plan:
             raise EvaluationError(f"{len(lacking)} items have no prompt, the first is {lacking[0]!r}")
         return cls(
             tuple(dict.fromkeys(item.set for item in items)), tuple(item.id for item in items),
-            sha256([{**vars(item), "files": dict(item.files)} for item in items]),
+            sha256([item.content() for item in items]),
             interface, shots, samples, model, base_url, recorded_sha256, settings or Settings(), prompt_version,
             sha256([list(map(dict, prompts[item.id])) for item in items]),
         )  # fmt: skip
@@ -122,7 +125,7 @@ def start(folder: Path, plan: Plan) -> None:
 
     Raises EvaluationError that names the first field that differs.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     path = folder / FILE
     try:
         with locked(folder / f".{FILE}.lock"):
@@ -136,9 +139,32 @@ def start(folder: Path, plan: Plan) -> None:
     known, asked = _flat(Plan.read(folder)), _flat(plan)
     for name, value in asked.items():
         if known[name] != value:
-            raise EvaluationError(
-                f"{path} has {name} = {known[name]!r:.200}, not {value!r:.200}; go on with that, or take a new folder"
-            )
+            how = _items_differ if name == "items" else _differ
+            raise EvaluationError(f"{path} has {how(name, known[name], value)}; go on with that, or take a new folder")
+
+
+def make_folder(folder: Path) -> None:
+    """Make a run's folder where it is not there. Raises EvaluationError where none can be made, or written into."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise EvaluationError(f"{folder} is a file, or below one; accepted: a run's folder, or a new one") from None
+    except OSError as error:
+        raise EvaluationError(f"{folder} cannot be made: {error.strerror}") from None
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise EvaluationError(f"{folder} cannot be written into; accepted: a folder that can")
+
+
+def _differ(name: str, known: Any, asked: Any) -> str:
+    shown = [", ".join(value) if name == "sets" else f"{value!r:.200}" for value in (known, asked)]
+    what = " (texts, labels or data of the items are others now)" if name == "items_sha256" else ""
+    return f"{name} = {shown[0]}, not {shown[1]}{what}"
+
+
+def _items_differ(_: str, known: Sequence[str], asked: Sequence[str]) -> str:
+    pairs = enumerate(itertools.zip_longest(known, asked, fillvalue="none"), start=1)
+    number, (before, now) = next((n, pair) for n, pair in pairs if pair[0] != pair[1])
+    return f"{len(known)} items, not {len(asked)}; the first that differs is number {number}: {before}, not {now}"
 
 
 def sha256(value: Any) -> str:

@@ -6,13 +6,14 @@ import random
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from trex.data.documents import generate
 from trex.data.rendering import DATA_FILE, literal
 from trex.eval.clusters import related
-from trex.eval.items import Item
+from trex.eval.items import WORD, Item
 
-NAME = "program-1"  # of the wording; changed with it
+NAME = "program-2"  # of the wording; changed with it
 DEFAULT = "pyomo"
 INTERFACES: Mapping[str, str] = {
     "pyomo": "Use Pyomo (`import pyomo.environ as pyo`) and solve with HiGHS: "
@@ -31,12 +32,14 @@ TASK = (
     "- The program runs as it is, without input from a user and without network.\n"
     "- It solves the model. What counts is the optimum of the model that it solved last; printed text is not read.\n"
     "- Variables, constraints and the model may have any names, and may stand in functions that the program calls.\n"
-    "- Count what cannot be divided in whole numbers. Before the block you may explain the model."
+    "- Declare variables integer where the problem needs whole numbers; follow the problem's own words.\n"
+    "- Before the block you may explain the model."
 )
 WITH_FILES = (
     "{question}\n\nThe program runs in a folder with {files}. Read the data from there by that name; do not copy "
     "numbers into the program."
 )
+NEAR = 0.9  # share of words from which two programs are one
 VERSION = "trex prompt"  # what the hash is over begins with this
 
 
@@ -78,7 +81,8 @@ def version(interface: str = DEFAULT) -> dict[str, str]:
 def shots(item: Item, pool: Iterable[Example], k: int, seed: int = 0) -> tuple[Example, ...]:
     """k examples for an item, drawn from the pool by seed and item, no two of them related.
 
-    None is the item, a copy of its text, a row with its data, program or model, of its cluster, or of its family.
+    None is the item, a copy of its text, a row with its data, program or model, of its cluster, or of its family; nor
+    is its program that of the item but for a few words (`near`).
     Raises PromptError where the pool does not hold as many, and for k below 0.
     """
     if isinstance(k, bool) or not isinstance(k, int) or k < 0:
@@ -88,7 +92,7 @@ def shots(item: Item, pool: Iterable[Example], k: int, seed: int = 0) -> tuple[E
     groups: dict[str, list[Example]] = defaultdict(list)
     every = list(pool)
     for example in every:
-        if not related(example.item, item):
+        if not related(example.item, item) and not near(example.code, item.reference_code):
             groups[example.item.cluster or example.item.id].append(example)
     rng = random.Random(f"{seed}/{item.id}")
     names = sorted(groups)
@@ -104,6 +108,17 @@ def shots(item: Item, pool: Iterable[Example], k: int, seed: int = 0) -> tuple[E
         f"{k} examples for {item.id}: the pool of {len(every)} holds {len(chosen)} problems that are unrelated to it "
         "and to each other; accepted: up to that, or a larger pool"
     )
+
+
+def near(a: str, b: str) -> bool:
+    """Whether of all words and numbers of two programs at least 9 in 10 stand in both."""
+    one, other = _words(a), _words(b)
+    return bool(one and other) and len(one & other) >= NEAR * len(one | other)
+
+
+@lru_cache(maxsize=4096)
+def _words(code: str) -> frozenset[str]:
+    return frozenset(WORD.findall(code))
 
 
 def family_examples(count: int, seed: int = 0) -> tuple[Example, ...]:

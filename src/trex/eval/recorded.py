@@ -12,7 +12,7 @@ from trex.data.program import program
 from trex.eval import prompts, runs
 from trex.eval.endpoint import Recorded
 from trex.eval.execute import Executing, execute
-from trex.eval.generate import generate
+from trex.eval.generate import check, generate
 from trex.eval.items import Item
 from trex.eval.judge import Judging
 from trex.eval.judging import judge_run
@@ -44,7 +44,8 @@ def judge_recorded(
         items, asked, interface=interface, shots=0, samples=samples, model=model, recorded_sha256=source.sha256,
         prompt_version=prompts.NAME,
     )  # fmt: skip
-    runs.keep_items(folder, items)
+    check(plan, asked, folder, source)
+    runs.keep_items(folder, items, asked)
     generate(plan, asked, folder, source)
     execute(folder, executing)
     judge_run(folder, judging, executing.workers if executing else 0)

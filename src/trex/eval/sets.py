@@ -13,6 +13,7 @@ from trex.data.rendering import DATA_FILE, literal
 from trex.eval.benchmarks import PROBLEM_SETS, QUESTION_SETS, BenchmarkError, Benchmarks, ReferenceProblem
 from trex.eval.clusters import clustered
 from trex.eval.items import Item
+from trex.eval.rows import EvaluationError
 from trex.solver import lp
 from trex.solver.pyomo_model import from_pyomo
 
@@ -41,8 +42,10 @@ def family_items(count: int, seed: int = 0) -> tuple[Item, ...]:
     """Held-out problems of our families: all families, modes and difficulties in turn, solved and confirmed.
 
     Sampled by the plan of seed HELD_OUT + `seed`, whose instances no plan of a smaller seed shares. Raises DataError
-    for a count or seed out of range.
+    for a seed out of range, EvaluationError for a count of none.
     """
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise EvaluationError(f"families = {count!r}; accepted: a whole number of problems from 1")
     found = []
     plan = Plan.of(count, HELD_OUT + seed if seed >= 0 else seed)
     for k in range(count):

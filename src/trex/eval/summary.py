@@ -1,11 +1,15 @@
 """What a run's verdicts amount to: pass@k with intervals, both labels, both tolerances, and failures.
 
-Denominators are fixed by the plan: a sample that has no answer, no program or no verdict counts as wrong.
+Denominators are fixed by the plan: a sample that has no answer, no program or no verdict counts as wrong. Where all
+scores agree, resampling has nothing to tell; the interval is then Wilson's of as many trials as there are clusters, which
+holds for scores from 0 to 1 too, since none spread wider than right and wrong (Wilson 1927).
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 from trex.eval import rows
@@ -13,17 +17,17 @@ from trex.eval.execute import EXECUTIONS
 from trex.eval.intervals import RESAMPLES, Interval, compare_runs, mean_interval
 from trex.eval.items import Item
 from trex.eval.judge import counted
-from trex.eval.judging import SETTINGS, VERDICTS
+from trex.eval.judging import SETTINGS, VERDICTS, current
 from trex.eval.labels import labels, latest
 from trex.eval.plan import ANSWERS, Plan
 from trex.eval.rows import EvaluationError, Key, Row
 from trex.eval.runs import kept_items
 from trex.eval.scores import any_of_k, pass_at_k_scores
+from trex.eval.summary_text import MACRO, POOLED, comparison_text, failures_text, text
 
 # name of a score: the verdict's field that it counts, and whether items that current labels drop are left out
 SCORES = {"current": ("correct", True), "recorded": ("recorded", False), "as published": ("as_published", False)}
 UNANSWERED, UNJUDGED = "no answer", "not judged"
-MACRO, POOLED = "mean of sets", "all items"
 
 
 def summarise(folder: Path, ks: Sequence[int] = (), resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Any]:
@@ -34,10 +38,10 @@ def summarise(folder: Path, ks: Sequence[int] = (), resamples: int = RESAMPLES, 
     """
     plan, items = Plan.read(folder), kept_items(folder)
     chosen = sorted({1, *(ks or (plan.samples,))})
-    if wrong := [k for k in chosen if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= plan.samples]:
-        raise EvaluationError(f"k = {wrong[0]!r}; accepted: 1 to {plan.samples}, the samples of each item")
+    _require_ks(chosen, plan)
     version = _label_version(folder)
-    verdicts, answers = _latest(folder / VERDICTS), _latest(folder / ANSWERS)
+    executions, answers = _latest(folder / EXECUTIONS), _latest(folder / ANSWERS)
+    verdicts = current(_latest(folder / VERDICTS), executions)
     sets = {name: [item for item in items if item.set == name] for name in plan.sets}
     found = {
         name: _scores(chosen_items, plan, verdicts, version, chosen, resamples, seed)
@@ -53,35 +57,90 @@ def summarise(folder: Path, ks: Sequence[int] = (), resamples: int = RESAMPLES, 
         "prompt_version": plan.prompt_version, "prompts_sha256": plan.prompts_sha256,
         "items_sha256": plan.items_sha256, "settings": vars(plan.settings),
         "asked": len(plan.keys), "answered": sum(map(rows.finished, answers.values())),
-        "executed": len(_latest(folder / EXECUTIONS)), "judged": len(verdicts),
+        "executed": len(executions), "judged": sum(map(rows.finished, verdicts.values())),
+        **_open(plan, answers, verdicts),
         "isolation": dict(Counter(str(row["isolation"]) for row in verdicts.values() if row["isolation"])),
         "label_version": version, "labels": _disputed(items, version), "sets": found,
     }  # fmt: skip
 
 
-def compare_folders(a: Path, b: Path, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Any]:
-    """pass@1 of run b less that of run a on the same items, with interval and p-value, per set and over all.
+def failed_answers(folder: Path, count: int) -> list[dict[str, Any]]:
+    """The first `count` answers that are wrong by current labels, in the plan's order: class, evidence and its basis.
 
-    Raises EvaluationError where the runs did not ask the same items.
+    Those that have no verdict, and those of items that the labels drop, are left out.
+    """
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise EvaluationError(f"failures = {count!r}; accepted: a whole number from 1")
+    plan = Plan.read(folder)
+    verdicts = current(_latest(folder / VERDICTS), _latest(folder / EXECUTIONS))
+    wrong = (verdicts[k] for k in plan.keys if k in verdicts and verdicts[k]["counted"] and not verdicts[k]["correct"])
+    names = ("item", "sample", "failure", "basis", "evidence", "program", "optimum")
+    return [{name: row[name] for name in names} for row, _ in zip(wrong, range(count), strict=False)]
+
+
+def compare_folders(a: Path, b: Path, k: int = 1, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Any]:
+    """pass@k of run b less that of run a on the same items, with interval and p-value, per set and over all.
+
+    Where all items differ by the same, there is no interval: low and high are None. An answer whose request failed, or
+    whose judging died, counts as wrong. Raises EvaluationError where the runs did not ask the same items, a sample is
+    not answered or not judged, and for a k above the samples of one.
     """
     plans = [Plan.read(folder) for folder in (a, b)]
     if plans[0].items_sha256 != plans[1].items_sha256:
         raise EvaluationError(f"{a} and {b} asked different items; accepted: two runs of the same items")
     items, version = kept_items(a), _label_version(a)
     if version != _label_version(b):
-        raise EvaluationError(f"{a} and {b} were judged by different labels; judge one of them again")
+        other = _label_version(b)
+        raise EvaluationError(
+            f"{a} was judged by labels of version {version}, {b} by version {other}; judge one again: "
+            f"trex eval judge {a if version < other else b} --labels {max(version, other)}"
+        )
+    verdicts = [_all_verdicts(folder, plan) for folder, plan in zip((a, b), plans, strict=True)]
+    for plan in plans:
+        _require_ks((k,), plan)
     clusters = {item.id: item.cluster or item.id for item in items}
     found = {}
     for name in (*plans[0].sets, *([POOLED] if len(plans[0].sets) > 1 else [])):
         chosen = [item for item in items if name in (item.set, POOLED) and counted(item, version)]
         if chosen:
             first, second = (
-                _per_item(chosen, plan, _latest(folder / VERDICTS), "correct", 1)
-                for folder, plan in zip((a, b), plans, strict=True)
+                _per_item(chosen, plan, judged, "correct", k) for plan, judged in zip(plans, verdicts, strict=True)
             )
             result = compare_runs(first, second, clusters, resamples=resamples, seed=seed)
-            found[name] = {**_interval(result.difference), "p_value": result.p_value, "exact": result.exact}
+            shown = _interval(result.difference)
+            if len({second[item] - first[item] for item in first}) == 1:
+                shown |= {"low": None, "high": None, "method": "none"}
+            found[name] = {"k": k, "items": len(chosen), **shown, "p_value": result.p_value, "exact": result.exact}
     return found
+
+
+def _all_verdicts(folder: Path, plan: Plan) -> dict[Key, Row]:
+    """The verdicts of a run that is at its end. Raises EvaluationError for another."""
+    answers = _latest(folder / ANSWERS)
+    verdicts = current(_latest(folder / VERDICTS), _latest(folder / EXECUTIONS))
+    if unasked := [k for k in plan.keys if k not in answers]:
+        raise EvaluationError(f"{folder}: {len(unasked)} of {len(plan.keys)} samples are not asked yet; go on with it")
+    if unjudged := _open(plan, answers, verdicts)["unjudged"]:
+        raise EvaluationError(
+            f"{folder} is not fully judged: {unjudged} answers have no verdict; "
+            f"first: trex eval execute {folder}; trex eval judge {folder}"
+        )
+    return verdicts
+
+
+def _open(plan: Plan, answers: Mapping[Key, Row], verdicts: Mapping[Key, Row]) -> dict[str, int]:
+    """Samples without an answer, answers without a verdict, and answers whose judging died."""
+    answered = [k for k in plan.keys if rows.finished(answers.get(k, {}))]
+    return {
+        "unanswered": len(plan.keys) - len(answered),
+        "unjudged": sum(k not in verdicts for k in answered),
+        "judging_ended": sum(not rows.finished(row) for row in verdicts.values()),
+    }
+
+
+def _require_ks(ks: Iterable[int], plan: Plan) -> None:
+    if wrong := [k for k in ks if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= plan.samples]:
+        raise EvaluationError(f"k = {wrong[0]!r}; accepted: 1 to {plan.samples}, the samples of each item")
 
 
 def _scores(
@@ -96,7 +155,7 @@ def _scores(
         scores[name] = {"items": len(chosen)}
         for k in ks if chosen else ():
             values = _per_item(chosen, plan, verdicts, field, k)
-            scores[name][f"pass@{k}"] = _share(mean_interval(values, clusters, resamples=resamples, seed=seed))
+            scores[name][f"pass@{k}"] = _share(mean_interval(values, clusters, resamples=resamples, seed=seed), values)
     outcomes = _outcomes(items, plan, verdicts, "recorded")
     structures = Counter(
         str(verdicts.get((item.id, sample), {}).get("structure") or "no model")
@@ -126,12 +185,12 @@ def _macro(
         scores[name] = {"items": total}
         clusters = {item.id: item.cluster or item.id for part in parts for item in part}
         for k in ks if total else ():
+            values = [_per_item(part, plan, verdicts, field, k) for part in parts]
             weighted = {
-                item: score * total / (len(parts) * len(part))
-                for part in parts
-                for item, score in _per_item(part, plan, verdicts, field, k).items()
+                item: score * total / (len(parts) * len(part)) for part in values for item, score in part.items()
             }
-            scores[name][f"pass@{k}"] = _share(mean_interval(weighted, clusters, resamples=resamples, seed=seed))
+            plain = {item: score for part in values for item, score in part.items()}
+            scores[name][f"pass@{k}"] = _share(mean_interval(weighted, clusters, resamples=resamples, seed=seed), plain)
     return {"items": sum(map(len, sets.values())), "scores": scores}
 
 
@@ -177,12 +236,25 @@ def _disputed(items: Iterable[Item], version: int) -> list[dict[str, Any]]:
 
 
 def _interval(found: Interval) -> dict[str, Any]:
-    return {"estimate": found.estimate, "low": found.low, "high": found.high, "clusters": found.clusters}
+    names = ("estimate", "low", "high", "clusters", "method")
+    return {name: getattr(found, name) for name in names}
 
 
-def _share(found: Interval) -> dict[str, Any]:
-    """An interval of a share: weighted resamples may leave 0 to 1 by a little."""
+def _share(found: Interval, scores: Mapping[str, float]) -> dict[str, Any]:
+    """An interval of a share: weighted resamples may leave 0 to 1 by a little; Wilson's where all scores agree."""
+    if len(set(scores.values())) == 1:
+        share = next(iter(scores.values()))
+        low, high = wilson(share, found.clusters, found.level)
+        return {**_interval(found), "estimate": share, "low": low, "high": high, "method": "wilson"}
     return {**_interval(found), "low": max(0.0, found.low), "high": min(1.0, found.high)}
+
+
+def wilson(share: float, trials: int, level: float = 0.95) -> tuple[float, float]:
+    """Wilson's score interval of a share of so many independent trials. (Wilson 1927.)"""
+    z = NormalDist().inv_cdf((1.0 + level) / 2.0)
+    spread = z * math.sqrt(share * (1.0 - share) / trials + z * z / (4.0 * trials * trials))
+    middle, scale = share + z * z / (2.0 * trials), 1.0 + z * z / trials
+    return max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
 
 
 def _label_version(folder: Path) -> int:
@@ -195,39 +267,4 @@ def _latest(path: Path) -> dict[Key, Row]:
     return rows.latest(rows.read(path))
 
 
-def text(found: Mapping[str, Any]) -> str:
-    """A run's summary in lines for a reader."""
-    ks = [name for name in next(iter(found["sets"].values()))["scores"]["recorded"] if name.startswith("pass@")]
-    lines = [
-        f"{found['model']}, {found['interface']}, {found['shots']} examples, {found['samples']} samples per item, "
-        f"labels of version {found['label_version']}",
-        f"asked {found['asked']}, answered {found['answered']}, executed {found['executed']}, judged {found['judged']}",
-        f"isolation: {', '.join(f'{name} {count}' for name, count in found['isolation'].items()) or 'nothing ran'}",
-        "",
-        f"{'set':<14}{'counted by':<14}{'items':>6}{'':2}" + "".join(f"{k + ' [95 %]':<24}" for k in ks),
-    ]
-    for name, part in found["sets"].items():
-        for number, (score, values) in enumerate(part["scores"].items()):
-            shown = "".join(f"{_percent(values[k]) if k in values else '-':<24}" for k in ks)
-            lines.append(f"{name if not number else '':<14}{score:<14}{values['items']:>6}  {shown}".rstrip())
-    for name, part in found["sets"].items():
-        if part.get("failures") and name != POOLED:
-            lines += ["", f"failures, {name}:"]
-            lines += [f"  {count:>5}  {failure}" for failure, count in part["failures"].items()]
-    if found["labels"]:
-        lines += ["", "disputed labels (recorded -> current):"]
-        lines += [f"  {d['item']}: {d['recorded']} -> {d['current']} ({d['decision']})" for d in found["labels"]]
-    return "\n".join(lines)
-
-
-def comparison_text(found: Mapping[str, Any]) -> str:
-    """A comparison in lines for a reader."""
-    return "\n".join(
-        f"{name:<14}pass@1 {100 * part['estimate']:+.1f} points [{100 * part['low']:+.1f}, {100 * part['high']:+.1f}], "
-        f"p = {part['p_value']:.3g}"
-        for name, part in found.items()
-    )
-
-
-def _percent(value: Mapping[str, float]) -> str:
-    return f"{100 * value['estimate']:.2f} [{100 * value['low']:.1f}, {100 * value['high']:.1f}]"
+__all__ = ["compare_folders", "comparison_text", "failed_answers", "failures_text", "summarise", "text"]
