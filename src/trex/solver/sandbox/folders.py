@@ -1,11 +1,11 @@
 """Folders that a program made as it liked: measured and removed, however deep, without following links."""
 
 import os
-import shutil
-import subprocess
+import secrets
 
 DEEPEST = 40  # folders below each other; paths of that many longest names are near the limit of the system
 TOO_MUCH = 2**62
+PREFIX = f".{secrets.token_hex(8)}."  # of what is moved: no program knows it
 
 
 def usage(folder: str) -> tuple[int, int]:
@@ -31,9 +31,28 @@ def usage(folder: str) -> tuple[int, int]:
 
 
 def remove(folder: str) -> None:
-    """Remove a folder with all that is below it. `rm` does what Python's recursion does not."""
+    """Remove a folder with all that is below it, when nobody uses it any more. Raises OSError.
+
+    What is in a folder below is moved up before that is removed, so that no path gets long and nothing recurses.
+    """
+    os.chmod(folder, 0o700)
+    top, moved = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW), 0
     try:
-        shutil.rmtree(folder)
-    except (OSError, RecursionError):
-        subprocess.run(["chmod", "-R", "u+rwx", folder], capture_output=True)
-        subprocess.run(["rm", "-rf", "--", folder], capture_output=True)
+        while names := os.listdir(top):
+            for name in names:
+                try:
+                    os.unlink(name, dir_fd=top)
+                    continue
+                except (IsADirectoryError, PermissionError):
+                    os.chmod(name, 0o700, dir_fd=top)
+                below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top)
+                try:
+                    for child in os.listdir(below):
+                        moved += 1
+                        os.rename(child, f"{PREFIX}{moved}", src_dir_fd=below, dst_dir_fd=top)
+                finally:
+                    os.close(below)
+                os.rmdir(name, dir_fd=top)
+    finally:
+        os.close(top)
+    os.rmdir(folder)
