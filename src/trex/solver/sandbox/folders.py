@@ -5,7 +5,6 @@ import secrets
 
 DEEPEST = 40  # folders below each other; paths of that many longest names are near the limit of the system
 TOO_MUCH = 2**62
-PREFIX = f".{secrets.token_hex(8)}."  # of what is moved: no program knows it
 
 
 def usage(folder: str) -> tuple[int, int]:
@@ -35,6 +34,7 @@ def remove(folder: str) -> None:
 
     What is in a folder below is moved up before that is removed, so that no path gets long and nothing recurses.
     """
+    prefix = secrets.token_hex(8)  # of what is moved: nothing there has such a name
     os.chmod(folder, 0o700)
     top, moved = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW), 0
     try:
@@ -49,7 +49,7 @@ def remove(folder: str) -> None:
                 try:
                     for child in os.listdir(below):
                         moved += 1
-                        os.rename(child, f"{PREFIX}{moved}", src_dir_fd=below, dst_dir_fd=top)
+                        os.rename(child, f"{prefix}{moved}", src_dir_fd=below, dst_dir_fd=top)
                 finally:
                     os.close(below)
                 os.rmdir(name, dir_fd=top)
