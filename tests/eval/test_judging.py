@@ -2,12 +2,15 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,7 +19,7 @@ import trex.paths
 from trex.data import families
 from trex.data.plan import Plan as DataPlan
 from trex.data.program import program
-from trex.eval import benchmarks, rows, runs, sets
+from trex.eval import benchmarks, judging, rows, runs, sets
 from trex.eval.endpoint import Recorded
 from trex.eval.execute import Executing, execute
 from trex.eval.generate import generate
@@ -26,6 +29,7 @@ from trex.eval.judging import judge_run
 from trex.eval.plan import Plan
 from trex.eval.rows import EvaluationError
 from trex.eval.summary import compare_folders, summarise, text
+from trex.eval.workers import Died, Worker, judge_all, longest_s
 from trex.solver.sandbox import Limits, Sandbox
 
 SHARED = Path(trex.paths.CHECKOUT).parent / "shared"
@@ -152,7 +156,7 @@ def test_missing_answers_count_as_wrong(tmp_path: Path) -> None:
     family_run(folder)
     found = summarise(folder)
     assert found["sets"]["families"]["scores"]["current"]["pass@1"] == {
-        "estimate": 0.0, "low": 0.0, "high": 0.0, "clusters": COUNT,
+        "estimate": 0.0, "low": 0.0, "high": pytest.approx(0.242494), "clusters": COUNT, "method": "wilson",
     }  # fmt: skip
     assert found["sets"]["families"]["failures"] == {"not judged": COUNT * SAMPLES}
 
@@ -164,7 +168,7 @@ def test_two_runs_are_compared_item_by_item(finished: Path, tmp_path: Path) -> N
     judge_run(other)
     found = compare_folders(finished, other)["families"]
     assert found["estimate"] == pytest.approx(-1 / 3) and found["p_value"] < 0.01
-    assert found["low"] == found["high"] == pytest.approx(-1 / 3)
+    assert (found["low"], found["high"], found["method"]) == (None, None, "none")  # all items differ by the same
 
 
 def test_changed_items_are_noticed(finished: Path, tmp_path: Path) -> None:
@@ -180,16 +184,97 @@ def test_changed_items_are_noticed(finished: Path, tmp_path: Path) -> None:
         summarise(finished, (9,))
 
 
+def row_that(function: Callable[..., object], *arguments: object) -> dict:
+    """A row of an execution that calls a function of the standard library when it is judged."""
+    return defaultdict(partial(function, *arguments))
+
+
+def test_an_answer_that_ends_its_process_or_takes_too_long_is_told_apart() -> None:
+    item, right = Item("nl4opt/case", "nl4opt", "?", 1.0), {"how": "", "execution": None, "model": ""}
+    worker = Worker(Judging(), memory=2**31, longest=1)
+    try:
+        for row, said in (
+            (row_that(os._exit, 3), "ended its process .exit code 3"),
+            (row_that(os.abort), "ended its process .SIGABRT"),
+            (row_that(time.sleep, 60), "ended its process .SIGALRM"),
+            (row_that(bytearray, 2**40), "takes more than 2 GB"),
+        ):
+            with pytest.raises(Died, match=said):
+                worker.judge(item, row)
+            assert worker.judge(item, right).failure == "protocol, interface or data"
+        with pytest.raises(ValueError, match="invalid literal"):
+            worker.judge(item, row_that(int, "x"))
+    finally:
+        worker.close()
+    jobs = [(item, row_that(os._exit, 3) if number == 5 else right) for number in range(12)]
+    found = dict(judge_all(jobs, Judging(), 2))
+    assert sorted(found) == list(range(12)) and [n for n in found if isinstance(found[n], Died)] == [5]
+    assert longest_s(Judging(30.0, 3.0)) == 126
+
+
+def test_where_no_judging_process_starts_nothing_is_written(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(finished, folder)
+    (folder / "verdicts.jsonl").unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", shutil.which("false"))
+        with pytest.raises(EvaluationError, match=r"no judging process starts \(exit code 1\)"):
+            judge_run(folder)
+    assert rows.read(folder / "verdicts.jsonl") == [] and summarise(folder)["unjudged"] == COUNT * SAMPLES
+
+
+def test_an_answer_whose_judging_died_is_judged_again(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(finished, folder)
+    (folder / "verdicts.jsonl").unlink()
+
+    def first_dies(jobs: list, settings: Judging, count: int) -> Iterator[tuple]:
+        yield from ((n, Died("it died") if n == 0 else found) for n, found in judge_all(jobs, settings, count))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(judging, "judge_all", first_dies)
+        judge_run(folder)
+    found = summarise(folder)
+    assert found["judging_ended"] > 0 and found["judged"] + found["judging_ended"] == COUNT * SAMPLES
+    assert found["sets"]["families"]["failures"]["judging ended its process"] == found["judging_ended"]
+    assert judge_run(folder) == found["judging_ended"] and summarise(folder) == summarise(finished)
+
+
+def test_verdicts_belong_to_executions_and_these_to_answers_and_settings(finished: Path, tmp_path: Path) -> None:
+    folder, said = tmp_path / "run", []
+    shutil.copytree(finished, folder)
+    path = folder / "executions.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines[0] |= {"how": "no block", "execution": None, "model": ""}
+    lines[1]["execution"] = lines[1]["execution"] and {**lines[1]["execution"], "seconds": 9.0}  # tells nothing else
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert (summarise(folder)["judged"], summarise(folder)["unjudged"]) == (COUNT * SAMPLES - 1, 1)
+    assert judge_run(folder, say=said.append) == 1 and "1 verdicts of programs that have been run again" in said[0]
+    assert judge_run(folder, say=said.append) == 0 and len(said) == 1
+    (folder / "executions.json").unlink()
+    with pytest.raises(EvaluationError, match=r"executions\.json is missing.*; put it back, or delete executions"):
+        execute(folder)
+    shutil.copy(finished / "executions.json", folder)
+    answers = folder / "answers.jsonl"
+    answers.write_text(answers.read_text().replace("I do not know.", "I do not know!", 1))
+    assert execute(folder) == 1
+    (folder / "verdicts.json").unlink()
+    assert judge_run(folder) == COUNT * SAMPLES
+
+
 STEPS = """
 import sys
 from pathlib import Path
 from trex.eval.execute import Executing, execute
 from trex.eval.judging import judge_run
-if __name__ == "__main__":
-    folder = Path(sys.argv[1])
-    execute(folder, Executing(workers=1))
-    judge_run(folder, workers=1)
-"""
+folder = Path(sys.argv[1])
+execute(folder, Executing(workers=1))
+judge_run(folder, workers=1)
+"""  # a plain script, without a guard
 
 
 def killed_and_resumed(folder: Path, kills: int, longest_s: float) -> None:

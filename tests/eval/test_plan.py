@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 import pytest
 
+from trex.eval.endpoint import Endpoint
 from trex.eval.items import Item
 from trex.eval.plan import Plan, Settings, start
 from trex.eval.rows import EvaluationError
@@ -59,7 +60,10 @@ CHANGES = {
 @pytest.mark.parametrize("name", CHANGES)
 def test_the_first_field_that_differs_is_named(name: str, tmp_path: Path) -> None:
     start(tmp_path, plan())
-    with pytest.raises(EvaluationError, match=rf"plan\.json has {name} = ") as caught:
+    said = (
+        "2 items, not 1; the first that differs is number 2: families/1, not none" if name == "items" else f"{name} = "
+    )
+    with pytest.raises(EvaluationError, match=rf"plan\.json has {said}") as caught:
         start(tmp_path, replace(CHANGES[name], sets=plan().sets))
     assert "not " in str(caught.value)
     assert Plan.read(tmp_path) == plan()
@@ -134,6 +138,17 @@ def test_what_a_plan_does_not_accept(changed: dict[str, object], said: str) -> N
 def test_what_settings_do_not_accept(name: str, value: float) -> None:
     with pytest.raises(EvaluationError, match=name):
         Settings(**{name: value})  # type: ignore[arg-type]
+
+
+def test_a_plan_is_over_fields_whatever_was_computed_of_items() -> None:
+    before = plan()
+    assert ITEMS[0].keys and plan() == before  # which the item keeps
+
+
+def test_a_slash_at_the_end_of_an_address_is_none(tmp_path: Path) -> None:
+    start(tmp_path, plan())
+    start(tmp_path, plan(base_url="http://h/v1/"))
+    assert Plan.read(tmp_path).base_url == Endpoint("http://h/v1/", "m").base_url == "http://h/v1"
 
 
 def test_answers_without_a_plan_are_not_taken_over(tmp_path: Path) -> None:

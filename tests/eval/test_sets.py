@@ -13,6 +13,7 @@ from trex.data.plan import SEED_STRIDE, Plan
 from trex.data.problem import DataError
 from trex.eval import benchmarks, sets
 from trex.eval.benchmarks import BenchmarkError
+from trex.eval.rows import EvaluationError
 from trex.solver import lp
 from trex.solver.equivalence import compare
 from trex.solver.solve import solve
@@ -117,6 +118,12 @@ def test_no_plan_of_a_training_seed_shares_an_instance(own):
     assert texts.isdisjoint(item.question for item in own)
     first = own[0]
     assert compare(first.reference, own[len(families.names())].reference).kind == "different"
+
+
+@pytest.mark.parametrize("count", [0, -1, True, 1.5])
+def test_a_count_of_none_is_refused(count):
+    with pytest.raises(EvaluationError, match=rf"families = {count}; accepted: a whole number of problems from 1"):
+        sets.family_items(count)
 
 
 def test_a_negative_seed_is_refused():

@@ -12,13 +12,12 @@ from tyro.extras import SubcommandApp
 
 if TYPE_CHECKING:
     from trex.eval.endpoint import Endpoint, Recorded
-    from trex.eval.items import Item
 
 evaluation = SubcommandApp()
 Run = tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="FOLDER")]]
 Sets = Annotated[tuple[str, ...], tyro.conf.arg(metavar="SET [...]")]
+Ids = Annotated[tuple[str, ...], tyro.conf.arg(metavar="SET/ROW [...]")]
 Level = Literal["bubblewrap", "landlock", "none"] | None
-FAMILIES = "families"
 
 
 @evaluation.command
@@ -28,13 +27,14 @@ def run(
     endpoint: str = "",
     answers: Path | None = None,
     checkpoint: Path | None = None,
-    sets: Sets = (FAMILIES,),
+    sets: Sets = ("families",),
     benchmarks: str = "",
     limit: int | None = None,
+    items: Ids = (),
     families: int = 24,
     interface: Literal["pyomo", "gurobipy", "highspy"] = "pyomo",
     shots: int = 0,
-    samples: int = 1,
+    samples: int | None = None,
     seed: int = 0,
     temperature: float | None = None,
     top_p: float | None = None,
@@ -44,6 +44,9 @@ def run(
     timeout_s: float = 600.0,
     attempts: int = 6,
     ask_only: bool = False,
+    seconds: float = 30.0,
+    memory_mb: int = 4096,
+    gurobi: Literal["recorder", "gurobi"] = "recorder",
     unsafe: bool = False,
 ) -> int:
     """Ask a model for n programs per problem, then run, judge and report them.
@@ -59,10 +62,11 @@ def run(
         sets: nl4opt, optibench, b4o_feasible, b4o_orgeval, families (our own held-out problems, which need no folder).
         benchmarks: Folder of the published sets; $TREX_BENCHMARKS by default.
         limit: So many problems of each published set, the first ones; all by default.
+        items: Only these problems, as nl4opt/nl4opt_168; their sets are taken where --sets is not given.
         families: How many problems of our own families.
         interface: What programs are to be written with.
         shots: Worked examples before each problem, never of related ones.
-        samples: Answers per problem; all are asked for, all are run.
+        samples: Answers per problem; all are asked for, all are run. 1 by default, with --answers what the file holds.
         seed: Of problems, examples and, where the endpoint takes one, of answers (plus the sample's number).
         temperature: Left to the endpoint by default, like the next two.
         top_p: Nucleus of the sampling.
@@ -72,40 +76,47 @@ def run(
         timeout_s: Seconds of one request.
         attempts: Requests for one answer, the later ones after growing pauses.
         ask_only: Stop when the answers are there.
+        seconds: Of one program.
+        memory_mb: Of one program, all its processes together.
+        gurobi: What `import gurobipy` gives: our recorder over HiGHS and SCIP, or the real one.
         unsafe: Run programs even where no sandbox works.
     """
-    from trex.eval import prompts, runs
-    from trex.eval.generate import generate
+    from trex.eval import prompts, runs, selection
+    from trex.eval.generate import check, generate
     from trex.eval.plan import Plan, Settings
 
-    items = _items(sets, benchmarks, limit, families, seed)
-    pool = _examples(interface, items, benchmarks, shots, seed)
+    found = selection.items(sets, benchmarks, limit, items, families, seed)
+    pool = selection.examples(interface, benchmarks, shots, seed)
     asked = {
         item.id: prompts.messages(item, interface, prompts.shots(item, pool, shots, seed) if shots else ())
-        for item in items
+        for item in found
     }
     settings = Settings(temperature, top_p, max_tokens, seed)
     with _source(model, endpoint, answers, checkpoint, api_key_variable, concurrency, timeout_s, attempts) as source:
         recorded = "" if hasattr(source, "base_url") else source.sha256
         plan = Plan.of(
-            items, asked, interface=interface, shots=shots, samples=samples,
+            found, asked, interface=interface, shots=shots,
+            samples=getattr(source, "samples", 1) if samples is None else samples,
             model=model or getattr(source, "model", "") or "recorded",
             base_url=("checkpoint" if checkpoint else getattr(source, "base_url", "")), recorded_sha256=recorded,
             settings=settings, prompt_version=prompts.version(interface)["name"],
         )  # fmt: skip
-        runs.keep_items(folder, items)
-        found = generate(plan, asked, folder, source)
-    print(f"{found.answered} answers, {found.failed} failed, {found.requests} requests")
-    for number, ((item, sample), reason) in enumerate(found.errors.items()):
+        check(plan, asked, folder, source)
+        runs.keep_items(folder, found, asked)
+        done = generate(plan, asked, folder, source)
+        if not hasattr(source, "base_url") and (dropped := source.not_asked(plan.keys)):
+            print(f"trex: {dropped}", file=sys.stderr)
+    print(f"{done.answered} answers, {done.failed} failed, {done.requests} requests")
+    for number, ((item, sample), reason) in enumerate(done.errors.items()):
         if number == 5:
-            print(f"  and {len(found.errors) - 5} more")
+            print(f"  and {len(done.errors) - 5} more")
             break
         print(f"  {item}, sample {sample}: {reason}"[:200])
     if not ask_only:
-        execute(folder, unsafe=unsafe)
+        execute(folder, seconds, memory_mb, gurobi=gurobi, unsafe=unsafe)
         judge(folder)
         report(folder)
-    return 1 if found.failed else 0
+    return 1 if done.failed else 0
 
 
 @evaluation.command
@@ -137,12 +148,18 @@ def execute(
         gurobi: What `import gurobipy` gives: our recorder over HiGHS and SCIP, or the real one.
         workers: Programs side by side; one for each processor by default.
     """
-    from trex.eval.execute import Executing
+    from trex.eval import rows
+    from trex.eval.execute import EXECUTIONS, Executing
     from trex.eval.execute import execute as work
     from trex.solver.sandbox import Limits
 
     limits = Limits(seconds, memory_mb, output_mb, disk_mb, files, processes)
-    print(f"{work(folder, Executing(limits, level, unsafe, gurobi, workers))} programs run")
+    done = work(folder, Executing(limits, level, unsafe, gurobi, workers))
+    every = rows.latest(rows.read(folder / EXECUTIONS)).values()
+    programs = sum(row["execution"] is not None for row in every)
+    print(
+        f"{done} answers now; of {len(every)} in all, {programs} programs run, {len(every) - programs} hold no program"
+    )
     return 0
 
 
@@ -166,7 +183,10 @@ def judge(
     from trex.eval.judge import Judging
     from trex.eval.judging import judge_run as work
 
-    print(f"{work(folder, Judging(solve_s, compare_s, labels), workers)} answers judged")
+    def say(reason: str) -> None:
+        print(f"trex: {reason}", file=sys.stderr)
+
+    print(f"{work(folder, Judging(solve_s, compare_s, labels), workers, say)} answers judged")
     return 0
 
 
@@ -175,63 +195,34 @@ def report(
     folder: Run,
     k: tuple[int, ...] = (),
     against: Path | None = None,
+    failures: int | None = None,
     json: bool = False,
 ) -> int:
     """Show pass@k with intervals, by current labels, by recorded ones and as published, and why answers fail.
 
     Args:
         folder: Of the run.
-        k: Of pass@k beside 1; the number of samples by default.
-        against: Another run of the same problems, whose pass@1 is subtracted, with interval and p-value.
+        k: Of pass@k beside 1; the number of samples by default. With --against one alone, 1 by default.
+        against: Another run of the same problems, whose pass@k is subtracted, with interval and p-value.
+        failures: List so many failed answers instead, with class and evidence.
         json: Print everything as JSON.
     """
-    from trex.eval.summary import compare_folders, comparison_text, summarise, text
+    from trex.eval.rows import EvaluationError
+    from trex.eval.summary import compare_folders, comparison_text, failed_answers, failures_text, summarise, text
 
     if against is not None:
-        compared = compare_folders(against, folder)
-        print(dumps(compared, indent=1) if json else comparison_text(compared))
+        if len(k) > 1 or failures is not None:
+            raise EvaluationError("--against takes one --k, and no --failures")
+        compared = compare_folders(against, folder, *k)
+        print(dumps(compared, indent=1) if json else comparison_text(compared, str(against), str(folder)))
+        return 0
+    if failures is not None:
+        failed = failed_answers(folder, failures)
+        print(dumps(failed, indent=1) if json else failures_text(failed))
         return 0
     found = summarise(folder, k)
     print(dumps(found, indent=1) if json else text(found))
     return 0
-
-
-def _items(sets: tuple[str, ...], benchmarks: str, limit: int | None, families: int, seed: int) -> "tuple[Item, ...]":
-    from trex.eval import benchmarks as published
-    from trex.eval.rows import EvaluationError
-    from trex.eval.sets import family_items, items
-
-    if limit is not None and limit < 1:
-        raise EvaluationError(f"limit = {limit}; accepted: a whole number from 1")
-    found: list[Item] = []
-    if named := [name for name in sets if name != FAMILIES]:
-        place = published.locate(benchmarks)
-        if place is None:
-            raise EvaluationError(f"sets = {', '.join(named)} need --benchmarks FOLDER or ${published.VARIABLE}")
-        read = items(published.read(place), named)
-        for name in dict.fromkeys(named):
-            found += [item for item in read if item.set == name][:limit]
-    if FAMILIES in sets:
-        found += family_items(families, seed)
-    return tuple(found)
-
-
-def _examples(interface: str, items: "tuple[Item, ...]", benchmarks: str, shots: int, seed: int) -> tuple:
-    """Where worked examples come from: our families' programs with Pyomo, the published ones with gurobipy."""
-    from trex.eval import benchmarks as published
-    from trex.eval import prompts, sets
-    from trex.eval.rows import EvaluationError
-
-    if not shots:
-        return ()
-    if interface == "pyomo":
-        return prompts.family_examples(max(30, 6 * shots), seed)
-    place = published.locate(benchmarks)
-    if interface == "gurobipy" and place is not None:
-        read = published.read(place)
-        named = [name for name in published.PROBLEM_SETS if name in read.found]
-        return prompts.benchmark_examples(sets.items(read, named)) if named else ()
-    raise EvaluationError(f"shots = {shots} with {interface}: there are no examples; accepted: 0, or pyomo")
 
 
 @contextmanager
@@ -245,7 +236,11 @@ def _source(
     named = {"--endpoint": endpoint, "--answers": answers, "--checkpoint": checkpoint}
     chosen = [name for name, value in named.items() if value]
     if len(chosen) != 1:
-        raise EvaluationError(f"{' and '.join(chosen) or 'nothing'} to ask; accepted: one of {', '.join(named)}")
+        if chosen:
+            raise EvaluationError(f"{' and '.join(chosen)} are given; accepted: one of {', '.join(named)}")
+        raise EvaluationError(f"no source of answers: give one of {', '.join(named)}")
+    if endpoint and not model:
+        raise EvaluationError("--endpoint needs --model NAME, as the endpoint calls its model")
     if answers is not None:
         yield Recorded.read(answers)
     elif checkpoint is not None:

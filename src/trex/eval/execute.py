@@ -46,8 +46,9 @@ class Executing:
 def execute(folder: Path, settings: Executing | None = None) -> int:
     """Run the program of every answer that has not been run; returns how many answers were done now.
 
-    Rows of answers that are others now are discarded first. Raises EvaluationError where the folder is no run, its earlier programs were run under other limits, or another
-    process writes there, and SandboxError where no sandbox works.
+    Rows of answers that are others now are discarded first. Raises EvaluationError where the folder is no run, its
+    earlier programs were run under other limits, or another process writes there, and SandboxError where no sandbox
+    works.
     """
     settings = settings or Executing()
     plan, known = Plan.read(folder), {item.id: item for item in kept_items(folder)}

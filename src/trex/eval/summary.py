@@ -1,8 +1,8 @@
 """What a run's verdicts amount to: pass@k with intervals, both labels, both tolerances, and failures.
 
 Denominators are fixed by the plan: a sample that has no answer, no program or no verdict counts as wrong. Where all
-scores agree, resampling has nothing to tell; the interval is then Wilson's of as many trials as there are clusters, which
-holds for scores from 0 to 1 too, since none spread wider than right and wrong (Wilson 1927).
+scores agree, resampling has nothing to tell; the interval is then Wilson's of as many trials as there are clusters. It
+holds for scores between 0 and 1 too: none spread wider than right and wrong.
 """
 
 import math
@@ -88,6 +88,7 @@ def compare_folders(a: Path, b: Path, k: int = 1, resamples: int = RESAMPLES, se
     plans = [Plan.read(folder) for folder in (a, b)]
     if plans[0].items_sha256 != plans[1].items_sha256:
         raise EvaluationError(f"{a} and {b} asked different items; accepted: two runs of the same items")
+    verdicts = [_all_verdicts(folder, plan) for folder, plan in zip((a, b), plans, strict=True)]
     items, version = kept_items(a), _label_version(a)
     if version != _label_version(b):
         other = _label_version(b)
@@ -95,7 +96,6 @@ def compare_folders(a: Path, b: Path, k: int = 1, resamples: int = RESAMPLES, se
             f"{a} was judged by labels of version {version}, {b} by version {other}; judge one again: "
             f"trex eval judge {a if version < other else b} --labels {max(version, other)}"
         )
-    verdicts = [_all_verdicts(folder, plan) for folder, plan in zip((a, b), plans, strict=True)]
     for plan in plans:
         _require_ks((k,), plan)
     clusters = {item.id: item.cluster or item.id for item in items}
