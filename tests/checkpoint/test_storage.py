@@ -119,6 +119,7 @@ def test_a_folder_that_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
         Reader(tmp_path).read_metadata()
 
 
+@pytest.mark.slow
 def test_shards_are_put_together_under_any_placement(tmp_path: Path) -> None:
     """Saved by 3 ranks in rows, uneven and with an empty shard; read by 2 in columns and replicated, and by 1."""
 

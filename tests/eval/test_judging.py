@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -268,6 +269,7 @@ def test_verdicts_belong_to_executions_and_these_to_answers_and_settings(finishe
 
 STEPS = """
 import sys
+import threading
 from pathlib import Path
 from trex.eval.execute import Executing, execute
 from trex.eval.judging import judge_run
@@ -337,3 +339,20 @@ def test_all_reference_programs_in_the_sandbox_are_right(tmp_path: Path) -> None
     assert all(row["difference"] for item, row in verdicts.items() if item in KNOWN)
     published = [item for item, row in verdicts.items() if row["recorded"] and not row["as_published"]]
     assert len(published) == 6  # the absolute tolerance fails 4; the published checker fails 2 against themselves
+
+
+def test_programs_are_found_in_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python's parser fails at random where several threads use it (python/cpython issue 106905)."""
+    from trex.eval import extraction
+
+    threads, real = set(), extraction.program
+
+    def watched(text: str) -> extraction.Program:
+        threads.add(threading.get_ident())
+        return real(text)
+
+    monkeypatch.setattr(extraction, "program", watched)
+    folder = tmp_path / "run"
+    family_run(folder)
+    assert execute(folder, Executing(workers=2)) == COUNT * SAMPLES
+    assert threads == {threading.get_ident()}

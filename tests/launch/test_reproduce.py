@@ -90,6 +90,7 @@ def test_a_failure_is_named_and_the_rest_still_runs_and_a_second_run_reuses(chap
     assert find_run("latest", runs) == third.folder.resolve()
 
 
+@pytest.mark.slow
 def test_fresh_runs_again_and_outputs_do_not_change_the_key(chapters: Path, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     (chapters / "02_b" / "01_bad.ipynb").unlink()
@@ -134,6 +135,7 @@ def test_timings_alone_are_no_change(tmp_path: Path) -> None:
     assert compare(made(2.0, "new"), tmp_path / "published" / "records").kind == "same"
 
 
+@pytest.mark.slow
 def test_a_file_lost_from_an_earlier_run_means_running_again(chapters: Path, tmp_path: Path) -> None:
     (chapters / "02_b" / "01_bad.ipynb").unlink()
     (chapters / "02_b" / "02_figure.ipynb").unlink()
@@ -342,6 +344,7 @@ def test_bad_arguments_exit_2_with_one_clear_error(arguments: list[str], message
     assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_publish_refuses_a_record_with_a_path_of_this_machine(chapters: Path, tmp_path: Path) -> None:
     write(chapters / "01_a" / "01_good.ipynb", "seed = 0", GOOD.replace("'n': n", "'n': '/home/someone/data'"))
     with pytest.raises(ResultError, match="/home/someone/data"):

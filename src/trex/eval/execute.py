@@ -1,6 +1,7 @@
 """Run the programs of a run's answers in sandboxes: step two of three, resumable, several at a time."""
 
 import hashlib
+import itertools
 import json
 import os
 import queue
@@ -68,7 +69,10 @@ def execute(folder: Path, settings: Executing | None = None) -> int:
 
 def run_program(text: str, files: Mapping[str, str], sandbox: Sandbox, limits: Limits) -> Row:
     """The row of one answer, without its key: how the program was found, and what became of it."""
-    program = extraction.program(text)
+    return _run(text, extraction.program(text), files, sandbox, limits)
+
+
+def _run(text: str, program: extraction.Program, files: Mapping[str, str], sandbox: Sandbox, limits: Limits) -> Row:
     found: Row = {"status": "ok", "how": program.how, "answer_sha256": _of_text(text)}
     found |= {"program_sha256": _of_text(program.code), "execution": None, "model": ""}
     if program.code:
@@ -98,19 +102,23 @@ def execution(row: Mapping[str, Any]) -> Execution | None:
 
 
 def _run_all(jobs: Iterable[tuple[Key, str, Mapping[str, str]]], settings: Executing, count: int) -> Iterator[Row]:
-    """Rows as they come, from as many sandboxes as there are workers."""
+    """Rows as they come, from as many sandboxes as there are workers.
+
+    Programs are found in this thread: Python's parser is not safe in several (python/cpython issue 106905).
+    """
     if not count:
         return
     workers = min(settings.workers or os.cpu_count() or 1, count)
-    todo: queue.Queue[tuple[Key, str, Mapping[str, str]] | None] = queue.Queue()
+    todo: queue.Queue[tuple[Key, str, extraction.Program, Mapping[str, str]] | None] = queue.Queue()
+    found = ((k, text, extraction.program(text), files) for k, text, files in jobs)
     done: queue.Queue[Row | BaseException] = queue.Queue()
     stop = threading.Event()
 
     def work(sandbox: Sandbox) -> None:
         while not stop.is_set() and (job := todo.get()) is not None:
-            (item, sample), text, files = job
+            (item, sample), text, program, files = job
             try:
-                done.put({"item": item, "sample": sample, **run_program(text, files, sandbox, settings.limits)})
+                done.put({"item": item, "sample": sample, **_run(text, program, files, sandbox, settings.limits)})
             except BaseException as error:
                 done.put(error)
                 return
@@ -120,19 +128,21 @@ def _run_all(jobs: Iterable[tuple[Key, str, Mapping[str, str]]], settings: Execu
         others = [Sandbox(first.level, settings.unsafe, settings.gurobi) for _ in range(1, workers)]
         sandboxes = [stack.enter_context(sandbox) for sandbox in (first, *others)]
         threads = [threading.Thread(target=work, args=(sandbox,), daemon=True) for sandbox in sandboxes]
-        for job in jobs:
-            todo.put(job)
         for thread in threads:
-            todo.put(None)
             thread.start()
         try:
+            for job in itertools.islice(found, 2 * workers):
+                todo.put(job)
             for _ in range(count):
                 row = done.get()
                 if isinstance(row, BaseException):
                     raise row
                 yield row
+                todo.put(next(found, None))
         finally:
             stop.set()
+            for _ in threads:
+                todo.put(None)
             for thread in threads:
                 thread.join()
 
