@@ -1,13 +1,10 @@
 """The sandbox tried: hostile programs, forged results, models in every place, and what a job costs."""
 
-import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +12,7 @@ from typing import Any
 from trex.data import families
 from trex.data.program import program
 from trex.solver.sandbox import Limits, Sandbox
-from trex.solver.sandbox.attacks import ATTACKS, FORGERIES, PROGRAMS
+from trex.solver.sandbox.attacks import ATTACKS, FORGERIES, PROGRAMS, listener
 from trex.solver.solve import solve
 
 LIMITS = Limits(seconds=30, memory_mb=2048, disk_mb=16, files=500, processes=40)
@@ -40,7 +37,7 @@ class Trial:
 def attack_trials(sandbox: Sandbox) -> tuple[Trial, ...]:
     """Run every hostile program, with a listener on the host's loopback that must see no connection."""
     found = []
-    with _listener() as (port, seen):
+    with listener() as (port, seen):
         for attack in ATTACKS:
             limits = replace(LIMITS, seconds=1 if "timeout" in attack.status else 60)
             trial = _run(sandbox, attack.group, attack.name, attack.program(port, __file__), limits)
@@ -92,29 +89,3 @@ def _run(sandbox: Sandbox, group: str, name: str, code: str, limits: Limits) -> 
     seconds = time.perf_counter() - begin
     optimum = solve(done.model, 10).objective if done.model is not None else None
     return Trial(group, name, done.status, done.message, optimum, done.claimed, done.how, False, seconds)
-
-
-@contextmanager
-def _listener() -> Iterator[tuple[int, list[Any]]]:
-    """A port on loopback, and the connections that it saw."""
-    seen: list[Any] = []
-    stop = threading.Event()
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(0.1)
-
-        def accept() -> None:
-            while not stop.is_set():
-                try:
-                    connection, who = server.accept()
-                except TimeoutError:
-                    continue
-                seen.append(who)
-                connection.close()
-
-        thread = threading.Thread(target=accept)
-        thread.start()
-        try:
-            yield server.getsockname()[1], seen
-        finally:
-            stop.set()
-            thread.join()

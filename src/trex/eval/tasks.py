@@ -15,7 +15,7 @@ from inspect_ai.scorer import CORRECT, INCORRECT, Score, Scorer, Target, accurac
 from inspect_ai.solver import TaskState, generate
 
 from trex.eval import benchmarks as folders
-from trex.eval import prompts, sets
+from trex.eval import prompts, selection, sets
 from trex.eval.items import Item
 from trex.eval.judge import counted, judge_answer
 from trex.eval.rows import EvaluationError
@@ -81,27 +81,21 @@ def families(
     count: int = 24, interface: str = "pyomo", shots: int = 0, samples: int = 1, seed: int = 0, unsafe: bool = False
 ) -> Task:
     """Held-out problems of our own families, `count` of them; the other parameters as of `nl4opt`."""
-    pool = prompts.family_examples(max(30, 6 * shots), seed) if shots and interface == "pyomo" else ()
+    pool = selection.examples(interface, "", shots, seed)
     return build("families", sets.family_items(count, seed), pool, interface, shots, samples, seed, unsafe)
 
 
 def published(name: str, benchmarks: str, interface: str, shots: int, samples: int, seed: int, unsafe: bool) -> Task:
     """The task of a published set. unsafe: run programs even where no sandbox works.
 
-    Raises EvaluationError or BenchmarkError where the folder or the set in it is missing, PromptError for an unknown
-    interface and for too few examples.
+    Raises EvaluationError or BenchmarkError where the folder or the set in it is missing, EvaluationError where an
+    interface has no examples, PromptError for an unknown one and for too few examples.
     """
     folder = folders.locate(benchmarks)
     if folder is None:
         raise EvaluationError(f"{name} needs the benchmarks' folder: -T benchmarks=FOLDER or ${folders.VARIABLE}")
     read = folders.read(Path(folder))
-    pool: Sequence[prompts.Example] = ()
-    if shots and interface == "pyomo":
-        pool = prompts.family_examples(max(30, 6 * shots), seed)
-    elif shots and interface == "gurobipy":
-        pool = prompts.benchmark_examples(
-            sets.items(read, [n for n in read.found if n in folders.PROBLEM_SETS] or [name])
-        )
+    pool = selection.examples(interface, benchmarks, shots, seed)
     return build(name, sets.items(read, [name]), pool, interface, shots, samples, seed, unsafe)
 
 

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import socket
 import tempfile
 import threading
 import time
@@ -16,7 +15,7 @@ import pytest
 
 from trex.solver import lp, wire
 from trex.solver.model import ModelError
-from trex.solver.sandbox import Execution, Limits, Sandbox, SandboxError, landlock, record, run
+from trex.solver.sandbox import Execution, Limits, Sandbox, SandboxError, attacks, landlock, record, run
 from trex.solver.sandbox.attacks import ATTACKS, BUILD, FORGERIES, PROGRAMS, SOLVE, Attack
 from trex.solver.solve import solve
 
@@ -36,25 +35,8 @@ def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
 @pytest.fixture(scope="module")
 def listener() -> Iterator[tuple[int, list]]:
     """A server on the host's loopback, and the connections that it saw."""
-    seen: list = []
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(0.1)
-        stop = threading.Event()
-
-        def accept() -> None:
-            while not stop.is_set():
-                try:
-                    connection, who = server.accept()
-                except TimeoutError:
-                    continue
-                seen.append(who)
-                connection.close()
-
-        thread = threading.Thread(target=accept)
-        thread.start()
-        yield server.getsockname()[1], seen
-        stop.set()
-        thread.join()
+    with attacks.listener() as found:
+        yield found
 
 
 def optimum(execution: Execution) -> float | None:

@@ -7,7 +7,12 @@ the statuses named, "ok" where the attempt failed inside of the program and the 
 """
 # ruff: noqa: E501  # programs are lines as they are
 
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -234,3 +239,29 @@ PROGRAMS = {
     "at exit": BUILD + "import atexit\natexit.register(lambda: pyo.SolverFactory('highs').solve(m))",
     "with multiprocessing": "import multiprocessing\nimport multiprocessing.pool\n" + BUILD + SOLVE,
 }  # fmt: skip
+
+
+@contextmanager
+def listener() -> Iterator[tuple[int, list[Any]]]:
+    """A port of this host's loopback on which somebody listens, and the connections that were seen there."""
+    seen: list[Any] = []
+    stop = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.1)
+
+        def accept() -> None:
+            while not stop.is_set():
+                try:
+                    connection, who = server.accept()
+                except TimeoutError:
+                    continue
+                seen.append(who)
+                connection.close()
+
+        thread = threading.Thread(target=accept)
+        thread.start()
+        try:
+            yield server.getsockname()[1], seen
+        finally:
+            stop.set()
+            thread.join()
