@@ -15,7 +15,7 @@ import pytest
 
 from trex.solver import lp, wire
 from trex.solver.model import ModelError
-from trex.solver.sandbox import Execution, Limits, Sandbox, SandboxError, attacks, landlock, record, run
+from trex.solver.sandbox import Execution, Limits, Sandbox, SandboxError, attacks, landlock, record, run, server, watch
 from trex.solver.sandbox.attacks import ATTACKS, BUILD, FORGERIES, PROGRAMS, SOLVE, Attack
 from trex.solver.solve import solve
 
@@ -274,3 +274,19 @@ def test_every_part_of_a_model_is_checked(part: str, value: object) -> None:
     wire.loads(json.dumps(parts).encode())
     with pytest.raises(ModelError):
         wire.loads(json.dumps({**parts, part: value}).encode())
+
+
+def test_a_job_that_is_faster_than_its_guard_is_told_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The guard says whom it started, then how that ended: in this order, however busy the machine is."""
+    write = os.write
+
+    def late(descriptor: int, data: bytes) -> int:
+        if len(data) == watch.STATUS.size and watch.STATUS.unpack(data)[0] > 0:
+            time.sleep(0.3)
+        return write(descriptor, data)
+
+    monkeypatch.setattr(os, "write", late)
+    limits = Limits(seconds=5).__dict__
+    jobs = server.Server("none", None, [], 0)
+    refused, _ = jobs.run({"code": "", "files": {"a\0b": b""}, "limits": dict(limits)}, ())
+    assert refused["refused"].startswith("ValueError") and refused["waited"] is None

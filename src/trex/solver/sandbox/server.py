@@ -133,9 +133,8 @@ class Server:
         if self.level == "bubblewrap":
             job.enter_namespaces(self.user, limits["disk_mb"] << 20, limits["files"])
             system.prctl(system.PDEATHSIG, signal.SIGKILL)
-            first = os.fork()
+            first = _fork(status)
             if first:
-                os.write(status, STATUS.pack(first))
                 for descriptor in writes:
                     os.close(descriptor)
                 os.waitpid(first, 0)
@@ -149,7 +148,7 @@ class Server:
             system.prctl(system.PDEATHSIG, signal.SIGTERM)  # where the server is killed
             if self.user is None:  # the limit counts all processes of the user
                 limits["processes"] += processes.tasks(os.getuid())
-        program = os.fork()
+        program = os.fork() if self.level == "bubblewrap" else _fork(status)
         if not program:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             if self.level != "bubblewrap" and self.user is not None:
@@ -160,12 +159,23 @@ class Server:
             job.run(request, folder, self.level, self.readable, (*output, status), own_user=self.user is not None)
         for descriptor in output:
             os.close(descriptor)
-        if self.level != "bubblewrap":
-            os.write(status, STATUS.pack(program))
         while (done := os.waitpid(-1, 0))[0] != program:
             pass
         gone = self.level == "bubblewrap" or processes.kill_descendants(os.getpid())
         os.write(status, STATUS.pack(done[1]) + (b"" if gone else b"processes were left"))
+
+
+def _fork(status: int) -> int:
+    """Fork and write the child's number, which the child waits for: whatever it writes itself comes second."""
+    told, tell = os.pipe()
+    child = os.fork()
+    if child:
+        os.write(status, STATUS.pack(child))
+    os.close(tell)
+    if not child:
+        os.read(told, 1)  # ends where the parent closes its end, or is gone
+    os.close(told)
+    return child
 
 
 def _end_all(folder: str) -> None:
