@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 
 KINDS = ("cpu", "cuda", "npu")
+BACKENDS = {"cpu": "gloo", "cuda": "nccl", "npu": "hccl"}  # of torch.distributed, for tensors on each kind
 
 
 class DeviceError(ValueError):
@@ -50,6 +51,11 @@ class Device:
     def torch(self) -> torch.device:
         """The device as torch names it."""
         return torch.device("cpu") if self.kind == "cpu" else torch.device(self.kind, self.index)
+
+    @property
+    def backend(self) -> str:
+        """The backend of torch.distributed for tensors on the device: gloo, nccl or hccl."""
+        return BACKENDS[self.kind]
 
     def describe(self) -> str:
         """Kind, name and, for the CPU, threads: what a provenance block records."""
@@ -90,6 +96,25 @@ def detect(prefer: str | None = None) -> Device:
     if prefer is not None:
         raise DeviceError(f"device {prefer!r} was asked for; this machine has {found.type if found else 'only a cpu'}")
     return Device("cpu", 0, cpu_name())
+
+
+def of_rank(local_rank: int, prefer: str | None = None) -> Device:
+    """The device of a node's process number `local_rank`, made current; all processes share the one CPU.
+
+    Where a process sees one accelerator only, that one was given to it. Raises DeviceError as `detect` does, and when
+    the node has fewer accelerators.
+    """
+    if local_rank < 0:
+        raise DeviceError(f"local rank {local_rank}; accepted: from 0 on")
+    found = detect(prefer)
+    if found.kind == "cpu":
+        return found
+    count = torch.accelerator.device_count()
+    index = 0 if count == 1 else local_rank
+    if index >= count:
+        raise DeviceError(f"local rank {local_rank} has no device of its own: {count} of kind {found.kind} here")
+    torch.accelerator.set_device_index(index)
+    return detect(found.kind)
 
 
 def peak_matmul(

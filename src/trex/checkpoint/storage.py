@@ -7,20 +7,15 @@ folder by then, such as JSON documents, are part of it.
 
 import hashlib
 import os
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 from torch.distributed.checkpoint import StorageReader, StorageWriter
-from torch.distributed.checkpoint.metadata import (
-    ChunkStorageMetadata,
-    Metadata,
-    MetadataIndex,
-    TensorProperties,
-    TensorStorageMetadata,
-)
+from torch.distributed.checkpoint.metadata import Metadata, MetadataIndex, TensorStorageMetadata
 from torch.distributed.checkpoint.planner import (
     LoadItemType,
     LoadPlan,
@@ -34,6 +29,7 @@ from torch.distributed.checkpoint.planner import (
 from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
 
+from trex.checkpoint.chunks import Chunk, described, metadata_of
 from trex.checkpoint.errors import CheckpointError, refuse
 from trex.checkpoint.manifest import (
     fingerprint,
@@ -43,20 +39,11 @@ from trex.checkpoint.manifest import (
     to_json,
     write_manifest,
 )
-from trex.checkpoint.tensors import DTYPES, NAMES, Entry, New, Written, raw_bytes, read_header, read_tensor, write
+from trex.checkpoint.tensors import NAMES, Entry, New, raw_bytes, read, read_header, read_tensor, write
 from trex.files import sync, write_atomic
 
 METADATA = "trex_metadata.json"
 FORMAT = "trex-sharded-1"
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """Where a chunk was written: a file of the folder, its name there, and what the file holds."""
-
-    file: str
-    key: str
-    written: Written
 
 
 class Writer(StorageWriter):
@@ -102,7 +89,7 @@ class Writer(StorageWriter):
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
         """Write the metadata, then the manifest: from here on the folder is a checkpoint."""
         places = {result.index: result.storage_data for rank in results for result in rank}
-        tensors = {name: _described(name, known, places) for name, known in metadata.state_dict_metadata.items()}
+        tensors = {name: described(name, known, places) for name, known in metadata.state_dict_metadata.items()}
         write_atomic(self.folder / METADATA, to_json({"format": FORMAT, "tensors": tensors}))
         write_manifest(self.folder, {place.file: place.written for place in places.values()})
         sync(self.folder)
@@ -141,7 +128,7 @@ class Reader(StorageReader):
         try:
             if body["format"] != FORMAT:
                 raise ValueError(f"format {body['format']!r}, not {FORMAT!r}")
-            return _metadata(body["tensors"], files)
+            return metadata_of(body["tensors"], files)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CheckpointError(f"{self.folder / METADATA} describes no tensors: {error!r}") from None
 
@@ -192,10 +179,10 @@ class Reader(StorageReader):
         refuse(problems, f"{self.folder} is damaged")
         return _done(None)
 
-    def problems(self, rank: int = 0, world: int = 1) -> list[str]:
-        """What is wrong with this rank's share of the folder's files, of which every byte is read.
+    def problems(self, rank: int = 0, world: int = 1, wanted: Callable[[str], bool] = lambda name: True) -> list[str]:
+        """What is wrong with this rank's share of the folder's files; every byte is read, a piece at a time.
 
-        Raises CheckpointError where metadata or manifest cannot be used.
+        wanted: of which tensors. Raises CheckpointError where metadata or manifest cannot be used.
         """
         self.read_metadata()
         problems = []
@@ -203,8 +190,8 @@ class Reader(StorageReader):
             found = self._file_problems(file)
             problems += found
             if "tensors" in self._files[file] and not found:
-                chunks = (self._chunk(file, key, entry) for key, entry in read_header(self.folder / file).items())
-                problems += [chunk for chunk in chunks if isinstance(chunk, str)]
+                entries = [(k, e) for k, e in read_header(self.folder / file).items() if wanted(k.partition("@")[0])]
+                problems += [problem for key, entry in entries if (problem := self._entry_problem(file, key, entry))]
         return problems
 
     @classmethod
@@ -228,8 +215,20 @@ class Reader(StorageReader):
             chunk = read_tensor(self.folder / file, entry)
         except (CheckpointError, OSError) as error:
             return f"{key} in {file}: {error}"
-        digest = hashlib.sha256(raw_bytes(chunk).numpy().data).hexdigest()
-        return chunk if digest == self._files[file]["tensors"][key][2] else f"{key} in {file} was altered"
+        return self._altered(file, key, hashlib.sha256(raw_bytes(chunk).numpy().data)) or chunk
+
+    def _entry_problem(self, file: str, key: str, entry: Entry) -> str | None:
+        digest = hashlib.sha256()
+        try:
+            for piece in read(self.folder / file, entry):
+                digest.update(piece.numpy().data)
+        except (CheckpointError, OSError) as error:
+            return f"{key} in {file}: {error}"
+        return self._altered(file, key, digest)
+
+    def _altered(self, file: str, key: str, digest: Any) -> str | None:
+        same = digest.hexdigest() == self._files[file]["tensors"][key][2]
+        return None if same else f"{key} in {file} was altered"
 
 
 def _unfit(item: WriteItem) -> str | None:
@@ -251,32 +250,6 @@ def _new(item: WriteItem, planner: SavePlanner) -> New:
         yield tensor.detach().cpu().contiguous()
 
     return New(key, NAMES[data.properties.dtype], tuple(data.chunk.sizes), pieces)
-
-
-def _described(name: str, known: Any, places: dict[MetadataIndex, Chunk]) -> dict[str, Any]:
-    chunks = []
-    for chunk in known.chunks:
-        place = places[MetadataIndex(name, chunk.offsets)]
-        offsets, sizes = list(chunk.offsets), list(chunk.sizes)
-        chunks.append({"offsets": offsets, "sizes": sizes, "file": place.file, "key": place.key})
-    return {"dtype": NAMES[known.properties.dtype], "shape": list(known.size), "chunks": chunks}
-
-
-def _metadata(body: dict[str, Any], files: dict[str, Any]) -> Metadata:
-    """What `_described` wrote. Raises KeyError, TypeError, ValueError or AttributeError for anything else."""
-    tensors: dict[str, Any] = {}
-    places = {}
-    for name, said in body.items():
-        chunks = []
-        for chunk in said["chunks"]:
-            offsets, sizes = torch.Size(chunk["offsets"]), torch.Size(chunk["sizes"])
-            chunks.append(ChunkStorageMetadata(offsets, sizes))
-            places[MetadataIndex(name, offsets)] = chunk["file"], chunk["key"]
-            if files[chunk["file"]]["tensors"][chunk["key"]][:2] != [said["dtype"], list(sizes)]:
-                raise ValueError(f"{name} is another tensor in the manifest")
-        properties = TensorProperties(dtype=DTYPES[said["dtype"]])
-        tensors[name] = TensorStorageMetadata(properties, torch.Size(said["shape"]), chunks)
-    return Metadata(tensors, storage_data=places)
 
 
 def _deliver(chunk: Tensor, items: list[ReadItem], planner: LoadPlanner) -> None:

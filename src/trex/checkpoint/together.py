@@ -42,6 +42,13 @@ class Together:
                 raise _error(found, self.world, what) from failure
         return result  # type: ignore[return-value]
 
+    def gather(self, value: T) -> list[T]:
+        """Every rank's value, by rank, on all ranks."""
+        found = [value] * self.world
+        if self._many:
+            dist.all_gather_object(found, value, group=self._group)
+        return found
+
     def of_first(self, work: Callable[[], T], what: str = "") -> T:
         """What `work` gives on the first rank, on all ranks. Raises as `call` does."""
         box = [self.call(lambda: work() if self.rank == 0 else None, what)]

@@ -17,25 +17,30 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch import Tensor, nn
-from torch.distributed.checkpoint.state_dict import set_model_state_dict
 
 from trex.checkpoint.errors import CheckpointError, refuse
 from trex.checkpoint.manifest import MANIFEST, to_json
+from trex.checkpoint.pieces import LoadPlanner, SavePlanner, Share, model_of, optimizer_of
 from trex.checkpoint.state import (
     MODEL,
+    Known,
+    check_optimizer,
     compare,
     model_names,
     model_targets,
     model_tensors,
     optimizer_targets,
     optimizer_tensors,
+    restore_model,
     restore_optimizer,
+    share,
 )
 from trex.checkpoint.steps import identity, newest_first, put, refuse_name, saving, unfinished
 from trex.checkpoint.storage import METADATA, Reader, Writer
 from trex.checkpoint.together import Together
 from trex.files import write_atomic
 from trex.model.config import ConfigError, ModelConfig
+from trex.model.pieces import Piece
 from trex.model.transformer import Transformer
 from trex.results import NAME
 
@@ -51,12 +56,16 @@ class TrainingState:
 
     An accelerator's random generators are saved where they are given. `documents["config"]`, the fields of a
     ModelConfig, lets `load_model` build the model.
+    pieces: this rank's blocks of the model's parameters and buffers by the names of the global tensors, where the model
+    is split by other means than DTensors alone; its tensors are those that the optimizer has. All ranks together hold
+    the whole of each, some of it several times: the checkpoint is that of the whole model. None: the model tells all.
     """
 
     model: nn.Module
     optimizer: torch.optim.Optimizer | None = None
     documents: Mapping[str, Any] = field(default_factory=dict)  # JSON by name, such as "trainer", "tokenizer"
     generators: Mapping[str, torch.Generator] = field(default_factory=lambda: {"torch": torch.default_generator})
+    pieces: Mapping[str, Piece] | None = None
 
 
 def save(
@@ -76,11 +85,13 @@ def save(
     refuse_name(folder)
     if keep is not None and keep < 1:
         raise CheckpointError(f"keep = {keep}; accepted: from 1")
-    tensors, documents = ranks.call(lambda: _contents(state, ranks.rank), what)
+    tensors, mine = ranks.call(lambda: _contents(state, ranks.rank), what)
+    shares = ranks.gather(mine)
+    documents = ranks.call(lambda: _documents(state, shares), what)
     with ExitStack() as until_put:
         ranks.of_first(lambda: _begin(folder, documents, until_put), what)
-        writer, planner = Writer(unfinished(folder)), dcp.DefaultSavePlanner(flatten_state_dict=False)
-        ranks.checkpoint(dcp.save, tensors, what, storage_writer=writer, planner=planner)
+        writer = Writer(unfinished(folder))
+        ranks.checkpoint(dcp.save, tensors, what, storage_writer=writer, planner=SavePlanner())
         ranks.of_first(lambda: put(folder, keep), f"{folder} was not put in place")
     return folder
 
@@ -98,30 +109,34 @@ def load(
     ranks, folder = Together(process_group), Path(folder)
     reader = Reader(folder)
 
-    def prepare() -> tuple[dict[str, Tensor], dict[str, Any]]:
-        known = reader.tensors()
-        documents = reader.documents()
-        targets = model_targets(state.model, known)
-        if state.optimizer is not None:
-            targets |= optimizer_targets(state.optimizer, state.model, known, documents.get(OPTIMIZER))
+    def own() -> tuple[Known, dict[str, Any], Share]:
+        return reader.tensors(), reader.documents(), share(state.model, state.optimizer, state.pieces)
+
+    def prepare(known: Known, documents: dict[str, Any], shares: list[Share]) -> dict[str, Any]:
+        compare(model_of(shares), known)
+        targets = model_targets(state.model, state.pieces)
+        if (document := optimizer_of(shares)) is not None and state.optimizer is not None:
+            check_optimizer(document, documents.get(OPTIMIZER), known)
+            targets |= optimizer_targets(state.optimizer, state.model, state.pieces, known)
         for key in (_generator(ranks.rank, name) for name in state.generators):
             if key in known:
                 targets[key] = torch.empty(known[key].size, dtype=torch.uint8)
-        return targets, documents
+        return targets
 
-    def read() -> tuple[dict[str, Tensor], dict[str, Any]]:
-        targets, documents = ranks.call(prepare, str(folder))
-        planner = dcp.DefaultLoadPlanner(flatten_state_dict=False)
-        ranks.checkpoint(dcp.load, targets, storage_reader=reader, planner=planner)
+    def read() -> tuple[dict[str, Any], dict[str, Any]]:
+        known, documents, mine = ranks.call(own, str(folder))
+        shares = ranks.gather(mine)
+        targets = ranks.call(lambda: prepare(known, documents, shares), str(folder))
+        ranks.checkpoint(dcp.load, targets, storage_reader=reader, planner=LoadPlanner())
         return targets, documents
 
     targets, documents = _of_one(folder, ranks, read)
     states = {n: targets[key] for n in state.generators if (key := _generator(ranks.rank, n)) in targets}
     ranks.call(lambda: _try_states(state.generators, states), str(folder))
-    set_model_state_dict(state.model, {name.removeprefix(MODEL): targets[name] for name in model_names(targets)})
+    restore_model(state.model, state.pieces, targets)
     saved = documents.pop(OPTIMIZER, None)
     if state.optimizer is not None:
-        restore_optimizer(state.optimizer, state.model, targets, saved)
+        restore_optimizer(state.optimizer, state.model, state.pieces, targets, saved)
     for name, value in states.items():
         state.generators[name].set_state(value)
     return documents
@@ -189,8 +204,7 @@ def load_model(folder: str | PathLike[str]) -> Transformer:
 
     def read() -> tuple[Transformer, dict[str, Tensor]]:
         model, weights = alone.call(prepare, str(folder))
-        planner = dcp.DefaultLoadPlanner(flatten_state_dict=False)
-        alone.checkpoint(dcp.load, weights, storage_reader=reader, planner=planner)
+        alone.checkpoint(dcp.load, weights, storage_reader=reader, planner=LoadPlanner())
         return model, weights
 
     model, weights = _of_one(folder, alone, read)
@@ -198,17 +212,23 @@ def load_model(folder: str | PathLike[str]) -> Transformer:
     return model
 
 
-def _contents(state: TrainingState, rank: int) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """All tensors of this rank, and the documents as bytes. Raises CheckpointError for what cannot be kept."""
+def _contents(state: TrainingState, rank: int) -> tuple[dict[str, Any], Share]:
+    """All tensors of this rank, and what it has of the state. Raises CheckpointError for what cannot be kept."""
     bad = [name for name in state.documents if not NAME.fullmatch(name) or name in RESERVED]
     refuse([f"{name!r} names no document" for name in bad], "letters, digits, '_', '-' and '.' are accepted")
-    documents = dict(state.documents)
-    tensors = model_tensors(state.model)
+    tensors = model_tensors(state.model, state.pieces)
     if state.optimizer is not None:
-        found, documents[OPTIMIZER] = optimizer_tensors(state.optimizer, state.model)
-        tensors |= found
+        tensors |= optimizer_tensors(state.optimizer, state.model, state.pieces)[0]
     tensors |= {_generator(rank, name): generator.get_state() for name, generator in state.generators.items()}
-    return tensors, {name: _json(name, content) for name, content in documents.items()}
+    return tensors, share(state.model, state.optimizer, state.pieces)
+
+
+def _documents(state: TrainingState, shares: list[Share]) -> dict[str, bytes]:
+    """The documents as bytes, among them the optimizer's of all ranks. Raises CheckpointError where they differ."""
+    model_of(shares)
+    document = optimizer_of(shares)
+    documents = {**state.documents, **({} if document is None else {OPTIMIZER: document})}
+    return {name: _json(name, content) for name, content in documents.items()}
 
 
 def _json(name: str, content: Any) -> bytes:

@@ -13,6 +13,7 @@ Patterns = tyro.conf.UseAppendAction[tuple[str, ...]]
 Repo = tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="REPO")]]
 Folder = tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="FOLDER")]]
 Source = tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="SOURCE")]]
+StepFolder = tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="STEP_FOLDER")]]
 Target = tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="TARGET")]]
 
 
@@ -106,6 +107,23 @@ def convert(
     from trex.checkpoint.convert import convert as work
 
     print(work(source, target, names=names, precision=precision, allow_nan=allow_nan, workers=workers))
+    return 0
+
+
+@checkpoint.command
+def export(step_folder: StepFolder, target: Target, names: Literal["official", "transformers"] = "official") -> int:
+    """Write the model of a training checkpoint as a folder that `serve`, transformers and others read.
+
+    In bounded memory, whatever the number of ranks that saved it.
+
+    Args:
+        step_folder: step-… of a run's folder.
+        target: New folder.
+        names: Those of the released files, or those of transformers' state dict.
+    """
+    from trex.checkpoint.export import export_hf as work
+
+    print(work(step_folder, target, names=names))
     return 0
 
 

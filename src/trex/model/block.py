@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from trex.kernels import ops
 from trex.model.attention import Attention
@@ -84,6 +85,22 @@ class MTPBlock(Block):
         self.hc_head_fn = nn.Parameter(torch.empty(n, n * d))
         self.hc_head_base = nn.Parameter(torch.empty(n))
         self.hc_head_scale = nn.Parameter(torch.empty(1))
+
+    def predict(
+        self, streams: Tensor, embedded: Tensor, following: Tensor, documents: Documents, turns: Turns,
+        indexer: str = "sparse", recompute: bool = False,
+    ) -> tuple[Tensor, Report]:  # fmt: skip
+        """What the shared head reads, [B, S, d]: merge, block, collapse.
+
+        streams, embedded: as in `merge`. following: [B, S], ids of the next tokens. The rest: as in `Block`, and
+        whether the backward pass computes the block again.
+        """
+        arguments = (self.merge(streams, embedded), following, documents, turns, indexer)
+        if recompute:
+            streams, report = checkpoint(super().forward, *arguments, use_reentrant=False)
+        else:
+            streams, report = super().forward(*arguments)
+        return self.collapse(streams), report
 
     def merge(self, streams: Tensor, embedded: Tensor) -> Tensor:
         """The block's input streams. streams: [B, S, n, d], of the trunk. embedded: [B, S, d], of the next tokens."""

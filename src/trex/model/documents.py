@@ -5,7 +5,7 @@ each, all tensors have a first dimension of 1 and are shared by the rows.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -28,6 +28,10 @@ class Blocks:
 
     def __len__(self) -> int:
         return self.first.shape[1]
+
+    def part(self, places: slice) -> "Blocks":
+        """All blocks, and which of them the tokens of a part of the places of each row see."""
+        return replace(self, offset=self.offset[:, places], visible=self.visible[:, places])
 
     def gather(self, x: Tensor) -> Tensor:
         """The tokens of each block. x: [B, S, ...]. Returns [B, N, m, ...]."""
@@ -76,6 +80,14 @@ class Documents:
         number = begins.flatten().cumsum(0).view(b, s) - 1
         blocks = {m: _blocks(position, start, real, m) for m in set(ratios) - {WINDOW}}
         return cls(position, start, real, number, int(number[-1, -1]) + 1, not bool(real.all()), blocks)
+
+    def part(self, places: slice) -> "Documents":
+        """The documents of a part of the places of each row; `count` and what is known of blocks stay those of all."""
+        real = self.real[:, places]
+        return replace(
+            self, position=self.position[:, places], start=self.start[:, places], real=real,
+            number=self.number[:, places], padded=self.padded and not bool(real.all()),
+        )  # fmt: skip
 
     def per_document(self, x: Tensor) -> Tensor:
         """Sums over the real tokens of each document. x: [B, S, ...]. Returns [count, ...]."""

@@ -31,6 +31,7 @@ class Indexer(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.heads, self.size, self.top_k = config.index_heads, config.index_dim, config.index_topk
+        self.scale = (self.size * self.heads) ** -0.5
         self.wq_b = Linear(config.q_lora_rank, self.heads * self.size)
         self.weights_proj = Linear(config.hidden_size, self.heads)
         self.compressor = Compressor(config, SPARSE, self.size)
@@ -44,7 +45,7 @@ class Indexer(nn.Module):
     def queries(self, x: Tensor, qr: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
         """Queries [B, S, heads, c] and their weights [B, S, heads]."""
         q = self.wq_b(qr).unflatten(-1, (self.heads, self.size))
-        return ops.rope(q, cos.unsqueeze(2), sin.unsqueeze(2)), self.weights_proj(x) * (self.size * self.heads) ** -0.5
+        return ops.rope(q, cos.unsqueeze(2), sin.unsqueeze(2)), self.weights_proj(x) * self.scale
 
     def select(self, index: Index, blocks: Blocks) -> Tensor | None:
         """The entries each query attends to, [B, S, top_k], -1 for none; None where no query sees more than top_k."""

@@ -55,4 +55,8 @@ class SwiGLU(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Gate, clamp, project back."""
-        return self.w2(ops.limited_swiglu(self.w1(x), self.w3(x), self.limit))
+        return self.w2(self.hidden(x))
+
+    def hidden(self, x: Tensor) -> Tensor:
+        """What is projected back, [..., hidden]."""
+        return ops.limited_swiglu(self.w1(x), self.w3(x), self.limit)

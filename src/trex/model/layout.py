@@ -15,7 +15,7 @@ SHARDINGS = ("none", "optimizer", "gradients", "parameters")  # ZeRO 0, 1, 2, 3 
 SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb-v", "dualpipe-v")
 V_SHAPED = ("zb-v", "dualpipe-v")  # two stages per rank; the first rank has the first stage and the last
 RECOMPUTES = ("none", "selective", "full")  # nothing, attention and activations, or the whole block in the backward
-DIMENSIONS = ("tp", "pp", "vpp", "ep", "etp", "cp", "dp", "micro_batch")
+DIMENSIONS = ("tp", "pp", "vpp", "ep", "etp", "cp", "dp", "dp_replicate", "micro_batch")
 
 
 class LayoutError(ValueError):
@@ -92,6 +92,7 @@ class Layout:
     etp: int = 1  # ranks that split one expert
     cp: int = 1  # context parallel ranks: each has 1 / cp of every sequence
     dp: int = 1  # data parallel replicas: each has 1 / dp of the global batch
+    dp_replicate: int = 1  # hybrid sharding (HSDP): so many groups of the dp ranks, within each of which is sharded
     micro_batch: int = 1  # sequences
     global_batch: int | None = None  # sequences; None where it is not needed
     sharding: str = "none"
@@ -132,6 +133,16 @@ class Layout:
         return self.tp * self.cp * self.dp // (self.ep * self.etp)
 
     @property
+    def dense_shards(self) -> int:
+        """Ranks over which dense weights (gradients, optimizer states) are sharded, where they are."""
+        return self.dense_dp // self.dp_replicate
+
+    @property
+    def expert_shards(self) -> int:
+        """The same for routed experts."""
+        return self.expert_dp // self.dp_replicate
+
+    @property
     def micro_batches(self) -> int:
         """Micro-batches per step and replica. Raises LayoutError without a global batch."""
         if self.global_batch is None:
@@ -166,8 +177,7 @@ class Layout:
             if not _is_count(seq_len):
                 raise LayoutError(f"seq_len = {seq_len!r}; accepted: integers from 1")
             self._divides("cp", self.cp, "seq_len", seq_len)
-            if self.sequence_parallel:
-                self._divides("tp", self.tp, "seq_len / cp (sequence_parallel)", seq_len // self.cp)
+            self._divides("tp", self.tp, "seq_len / cp", seq_len // self.cp)  # experts see each token once
         self.stages(config)
 
     def _check_groups(self) -> None:
@@ -177,6 +187,10 @@ class Layout:
                 f"ep = {self.ep}, etp = {self.etp}; accepted: ep x etp divides tp x cp x dp = {ranks}, "
                 "the ranks that share the experts of a pipeline rank"
             )
+        groups, alike = self.dp_replicate, ranks // (self.ep * self.etp)
+        self._require("dp_replicate", self.dp % groups == 0, f"divisors of dp = {self.dp}")
+        self._require("dp_replicate", alike % groups == 0, f"divisors of the {alike} ranks with the same experts")
+        self._require("dp_replicate", groups == 1 or self.sharding != "none", "1 where sharding is none")
         self._require("sequence_parallel", not (self.sequence_parallel and self.tp == 1), "False where tp = 1")
         if self.global_batch is not None:
             self._require("global_batch", _is_count(self.global_batch), "integers from 1, or None")

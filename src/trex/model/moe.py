@@ -3,6 +3,7 @@
 Source: DeepSeek-V4 report (arXiv 2606.19348) §2.1; balancing: DeepSeek-V3 report (arXiv 2412.19437) §2.1.2.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -70,9 +71,14 @@ class Experts(nn.Module):
     def forward(self, x: Tensor, weights: Tensor, experts: Tensor) -> tuple[Tensor, Tensor]:
         """x: [T, d]. weights, experts: [T, k]. Returns the weighted sum [T, d], at least float32, and the load [E]."""
         rows, order, counts = ops.permute(x, experts, self.w1.shape[0])
+        out = self.of_rows(rows, weights.flatten()[order], counts)
+        return ops.unpermute(out, order, len(x)), counts
+
+    def of_rows(self, rows: Tensor, weights: Tensor, counts: Tensor) -> Tensor:
+        """Each row through its expert, times its weight. rows: [R, d], grouped by expert. weights: [R]. counts: [E]."""
         gate, up = ops.grouped_matmul(rows, self.w1, counts), ops.grouped_matmul(rows, self.w3, counts)
-        hidden = ops.limited_swiglu(gate, up, self.limit, weights.flatten()[order])
-        return ops.unpermute(ops.grouped_matmul(hidden, self.w2, counts), order, len(x)), counts
+        hidden = ops.limited_swiglu(gate, up, self.limit, weights)
+        return ops.grouped_matmul(hidden, self.w2, counts)
 
 
 class MoE(nn.Module):
@@ -104,15 +110,18 @@ class MoE(nn.Module):
         return y.to(x.dtype), Routing(real_load, balance)
 
 
-def balance_loss(scores: Tensor, experts: Tensor, documents: Documents) -> Tensor:
+def balance_loss(
+    scores: Tensor, experts: Tensor, documents: Documents, total: Callable[[Tensor], Tensor] = lambda sums: sums
+) -> Tensor:
     """Sequence balance loss Σ_e f_e·P_e of each document, times its tokens, summed: a scalar.
 
     f_e = E/(k·T)·(tokens of expert e), P_e = mean over the T tokens of score_e / Σ score: 1 in perfect balance.
-    scores: [B, S, E]. experts: [B, S, k].
+    scores: [B, S, E]. experts: [B, S, k]. total: makes sums over documents [count, …] whole where others hold the rest
+    of their tokens.
     """
     e, k = scores.shape[-1], experts.shape[-1]
     chosen = torch.zeros_like(scores).scatter_(-1, experts, 1.0)
-    count = documents.per_document(chosen)
-    share = documents.per_document(scores / scores.sum(dim=-1, keepdim=True))
-    tokens = documents.per_document(torch.ones_like(scores[..., :1])).clamp_min(1)
+    count = total(documents.per_document(chosen))
+    share = total(documents.per_document(scores / scores.sum(dim=-1, keepdim=True)))
+    tokens = total(documents.per_document(torch.ones_like(scores[..., :1]))).clamp_min(1)
     return (e / k * count * share / tokens).sum()

@@ -101,10 +101,7 @@ class Transformer(nn.Module):
 
     def surroundings(self, tokens: Tensor, doc_ids: Tensor | None) -> tuple[Documents, dict[int, Turns]]:
         """Documents of the rows and the turns of each layer kind."""
-        ratios = {*self.config.compress_ratios, WINDOW}
-        documents = Documents.single(tokens, ratios) if doc_ids is None else Documents.packed(doc_ids, ratios)
-        dtype = torch.promote_types(self.embed.weight.dtype, torch.float32)
-        return documents, {ratio: turns(self.config, documents, ratio, dtype) for ratio in ratios}
+        return surroundings(self.config, tokens, doc_ids, torch.promote_types(self.embed.weight.dtype, torch.float32))
 
     def collapse(self, streams: Tensor) -> Tensor:
         """What the head reads. streams: [B, S, n, d]. Returns [B, S, d]."""
@@ -136,9 +133,7 @@ class Transformer(nn.Module):
         assert isinstance(block, MTPBlock)
         following, exists = next_tokens(tokens, documents)
         embedded = self.embed(following) * exists.unsqueeze(-1)
-        arguments = (block.merge(streams, embedded), following, documents, turn, indexer)
-        streams, report = checkpoint(block, *arguments, use_reentrant=False) if recompute else block(*arguments)
-        return block.collapse(streams), report
+        return block.predict(streams, embedded, following, documents, turn, indexer, recompute)
 
     def _output(
         self, hidden: Tensor, ahead: Tensor | None, targets: Tensor | None, documents: Documents, reports: list[Report]
@@ -184,3 +179,12 @@ class Transformer(nn.Module):
             if wrong.any():
                 also = f", or {IGNORE} for none" if least == IGNORE else ""
                 raise ConfigError(f"{name} {int(given[wrong][0])}; {self.config.name} accepts 0 to {size - 1}{also}")
+
+
+def surroundings(
+    config: ModelConfig, tokens: Tensor, doc_ids: Tensor | None, dtype: torch.dtype
+) -> tuple[Documents, dict[int, Turns]]:
+    """Documents of the rows, and the turns of each layer kind in `dtype`. tokens, doc_ids: as for `Transformer`."""
+    ratios = {*config.compress_ratios, WINDOW}
+    documents = Documents.single(tokens, ratios) if doc_ids is None else Documents.packed(doc_ids, ratios)
+    return documents, {ratio: turns(config, documents, ratio, dtype) for ratio in ratios}

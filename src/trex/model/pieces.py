@@ -1,0 +1,20 @@
+"""One rank's block of a tensor that is split over ranks: what checkpoints, exports and gradient norms are told of it."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+from torch.distributed.tensor import DTensor
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A rectangular block of a global tensor. Several ranks may hold the same block."""
+
+    tensor: Tensor  # the parameter or buffer itself; of a DTensor the block is its local tensor
+    shape: tuple[int, ...]  # of the global tensor
+    offset: tuple[int, ...]  # of the block's first element in it
+
+    @property
+    def local(self) -> Tensor:
+        """The block."""
+        return self.tensor.to_local() if isinstance(self.tensor, DTensor) else self.tensor

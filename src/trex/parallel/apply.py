@@ -1,0 +1,255 @@
+"""A layout applied to a model: `parallel.apply(model, layout, meshes)` gives what this rank trains.
+
+    meshes = parallel.meshes(layout)
+    mine = parallel.apply(Transformer(config), layout, meshes)
+    optimizer = torch.optim.AdamW(mine.parameters().values())
+    mine.accumulate(tokens, doc_ids, targets, micro_batches, scales)    # rows of this replica
+    norm = mine.clip(1.0)
+    optimizer.step()
+"""
+
+from collections.abc import Mapping
+from typing import cast
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule
+from torch.distributed.tensor import DTensor
+from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+
+from trex.model.layout import Layout, LayoutError
+from trex.model.pieces import Piece
+from trex.model.transformer import Transformer
+from trex.model.weights import embedding_weights, head_weights, layer_weights, mtp_weights
+from trex.parallel import data
+from trex.parallel.collectives import Axis
+from trex.parallel.expert import split_moe
+from trex.parallel.meshes import Meshes
+from trex.parallel.pipeline import Pipeline
+from trex.parallel.stage import Stage
+from trex.parallel.tensor import Region, cut, gradient_is_partial, split_attention
+from trex.parallel.vocabulary import VocabularyParallelEmbedding
+
+EXPERTS = ".ffn.experts."
+EMBEDDING = "embed.weight"
+
+
+def check(layout: Layout) -> None:
+    """Raise LayoutError for what the planner knows and training does not yet do."""
+    for field, accepted in (("cp", 1), ("swap_optimizer", False)):
+        if getattr(layout, field) != accepted:
+            raise LayoutError(f"{field} = {getattr(layout, field)!r}; accepted in training: {accepted!r}")
+    if layout.recompute == "selective":
+        raise LayoutError("recompute = 'selective'; accepted in training: none, full")
+
+
+class ParallelModel:
+    """The stages of this rank, and what is summed over ranks at the end of a step.
+
+    `accumulate`, `evaluate`, `clip`, `shift_biases` are called by all ranks together.
+    """
+
+    def __init__(self, model: Transformer, layout: Layout, meshes: Meshes) -> None:
+        self.config, self.layout, self.meshes = model.config, layout, meshes
+        self.device = model.embed.weight.device
+        region = Region(meshes.tp, layout.sequence_parallel)
+        parts = [part for part in layout.stages(model.config) if part.rank == meshes.pp.rank]
+        splits = _splits(model, meshes)
+        self._shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+        self._offsets = cut(model, lambda name: splits.get(name, []))
+        self._split = splits.keys()
+        if layout.tp > 1:
+            model.embed.__class__ = VocabularyParallelEmbedding
+            model.embed.axis = meshes.tp  # type: ignore[assignment]
+            model.embed.num_embeddings //= layout.tp
+        for block in (*model.layers, *model.mtp):
+            if layout.tp > 1:
+                split_attention(block.attn, region)  # type: ignore[arg-type, union-attr]
+            if layout.tp > 1 or meshes.experts.size > 1:
+                split_moe(block.ffn, region, meshes.experts, layout.etp)  # type: ignore[arg-type, union-attr]
+        self.stages = [Stage(model, part, region) for part in parts]
+        twice = [p for n, p in model.named_parameters() if n == EMBEDDING and self._embeddings() > 1]
+        for stage in self.stages:
+            if meshes.dense is not None or meshes.expert is not None:
+                data.shard(stage, meshes, twice)
+        self._pipeline = (
+            Pipeline(self.stages, [part.index for part in parts], meshes, self.device) if layout.pp > 1 else None
+        )
+
+    def parameters(self) -> dict[str, nn.Parameter]:
+        """This rank's parameters by their names in the model; of FSDP, its shards."""
+        return {name: parameter for stage in self.stages for name, parameter in stage.named_parameters()}
+
+    def pieces(self) -> dict[str, Piece]:
+        """This rank's blocks of the model's tensors, buffers included, by name."""
+        found = {}
+        for name, parameter in self.parameters().items():
+            offset = list(self._offsets[name])
+            if isinstance(parameter, DTensor):
+                _, inner = compute_local_shape_and_global_offset(
+                    parameter.shape, parameter.device_mesh, parameter.placements
+                )
+                offset = [a + b for a, b in zip(offset, inner, strict=True)]
+            found[name] = Piece(parameter, self._shapes[name], tuple(offset))
+        for stage in self.stages:
+            for name, buffer in stage.named_buffers():
+                found[name] = Piece(buffer, tuple(buffer.shape), (0,) * buffer.dim())
+        return found
+
+    def accumulate(
+        self, tokens: Tensor, doc_ids: Tensor, targets: Tensor, micro_batches: int, scales: Mapping[str, float], *,
+        indexer: str = "sparse", recompute: bool = False,
+    ) -> dict[str, float]:  # fmt: skip
+        """Forward and backward of the rows of this replica [rows, S]; leaves whole gradients on every rank.
+
+        scales: of each loss, its weight over the tokens of the whole step; a loss of weight 0 is not trained, nor the
+        MTP block run if it is its loss. Returns each loss summed over all tokens of the step; `loads` gives the loads.
+        """
+        self._prepare(scales, indexer, recompute or self.layout.recompute == "full")
+        if self._pipeline is not None:
+            self._pipeline.accumulate(tokens, doc_ids, targets, micro_batches)
+        else:
+            parts = [t.chunk(micro_batches) for t in (tokens, doc_ids, targets)]
+            for number, (ids, docs, goals) in enumerate(zip(*parts, strict=True), start=1):
+                data.before_micro_batch(self.stages[0], self.layout.sharding, number == micro_batches)
+                self.stages[0](ids, ids, docs, goals).backward()
+        self._sum_gradients()
+        return self._losses()
+
+    @torch.no_grad()
+    def evaluate(
+        self, tokens: Tensor, doc_ids: Tensor, targets: Tensor, micro_batches: int, indexer: str = "frozen"
+    ) -> dict[str, float]:
+        """Each loss but the MTP block's, summed over the rows of all replicas; see `accumulate`."""
+        self._prepare({}, indexer, False)
+        if self._pipeline is not None:
+            self._pipeline.evaluate(tokens, doc_ids, targets, micro_batches)
+        else:
+            for ids, docs, goals in zip(*(t.chunk(micro_batches) for t in (tokens, doc_ids, targets)), strict=True):
+                self.stages[0](ids, ids, docs, goals)
+        for stage in self.stages:
+            data.reshard(stage)
+        return self._losses()
+
+    def loads(self) -> dict[str, Tensor]:
+        """Real tokens of each expert in the last step, over all ranks, by the block's name; of this rank's blocks."""
+        found = {name: load for stage in self.stages for name, load in stage.found.loads.items()}
+        if found and self.meshes.world.size > 1:
+            stacked = torch.stack(list(found.values()))
+            for axis in (self.meshes.tp, self.meshes.dp):
+                if axis.size > 1:
+                    dist.all_reduce(stacked, group=axis.group)
+            found = dict(zip(found, stacked, strict=True))
+        return found
+
+    def shift_biases(self, loads: Mapping[str, Tensor], speed: float) -> None:
+        """Move the selection biases against `loads()`, after an optimizer step."""
+        for stage in self.stages:
+            for name, block in stage.blocks().items():
+                if name in loads:
+                    block.ffn.gate.shift_bias(loads[name], speed)
+
+    def gradients(self) -> dict[str, Tensor]:
+        """This rank's shards of the gradients, as plain tensors, by name."""
+        return {n: data.local(p.grad) for n, p in self.parameters().items() if p.grad is not None}
+
+    def owned(self, name: str) -> bool:
+        """Whether this rank's block is the one that counts among equal ones."""
+        meshes, sharded = self.meshes, isinstance(self.parameters()[name], DTensor)
+        if EXPERTS in name:
+            replicas, shards = meshes.expert_dp, meshes.expert
+        else:
+            replicas, shards = meshes.dp, meshes.dense
+        if not sharded and replicas.rank > 0:
+            return False
+        if sharded and shards is not None and shards.ndim == 2 and shards.get_local_rank("replica") > 0:
+            return False
+        if EXPERTS not in name and name not in self._split and meshes.tp.rank > 0:
+            return False
+        return not (name == EMBEDDING and meshes.ends.rank > 0)
+
+    def norm(self) -> float:
+        """Norm of the whole model's gradient."""
+        found = self.gradients()
+        if self.meshes.world.size == 1:
+            return float(torch.nn.utils.get_total_norm(list(found.values())))
+        total = data.squared_norm({n: g for n, g in found.items() if self.owned(n)}).to(self.device)
+        dist.all_reduce(total, group=self.meshes.world.group)
+        return float(total.sqrt())
+
+    @torch.no_grad()
+    def clip(self, most: float) -> float:
+        """Scale all gradients so that their norm is at most `most`; returns the norm before."""
+        norm = self.norm()
+        factor = torch.clamp(torch.tensor(most / (norm + 1e-6), dtype=torch.float64), max=1.0)
+        for gradient in self.gradients().values():
+            gradient.mul_(factor.to(gradient))
+        return norm
+
+    def _prepare(self, scales: Mapping[str, float], indexer: str, recompute: bool) -> None:
+        for stage in self.stages:
+            stage.found.losses.clear()
+            stage.found.loads.clear()
+            stage.scales, stage.indexer, stage.recompute = scales, indexer, recompute
+            stage.ahead = bool(scales.get("mtp"))
+
+    def _sum_gradients(self) -> None:
+        """What FSDP2 has not summed: whole weights over their replicas, parts over tp, the embedding over its copies."""
+        meshes, found = self.meshes, self.parameters()
+        plain = {n: p.grad for n, p in found.items() if p.grad is not None and not isinstance(p, DTensor)}
+        data.sum_over((g for n, g in plain.items() if EXPERTS in n), meshes.expert_dp)
+        data.sum_over((g for n, g in plain.items() if EXPERTS not in n), meshes.dp)
+        gradients, region = self.gradients(), Region(meshes.tp, self.layout.sequence_parallel)
+        partial = [
+            g for n, g in gradients.items()
+            if EXPERTS not in n and n not in self._split and gradient_is_partial(f".{n}", region)
+        ]  # fmt: skip
+        data.sum_over(partial, meshes.tp)
+        data.sum_over((g for n, g in gradients.items() if n == EMBEDDING), meshes.ends)
+
+    def _losses(self) -> dict[str, float]:
+        names = ("lm", "mtp", "indexer", "balance")
+        sums = torch.zeros(2, len(names), dtype=torch.float64)
+        for stage in self.stages:
+            for name, value in stage.found.losses.items():
+                # what all tp ranks have alike counts once; of the indexer's loss each has a part
+                if name == "indexer" or self.meshes.tp.rank == 0:
+                    sums[0, names.index(name)] += value.double().cpu()
+                sums[1, names.index(name)] = 1
+        if self.meshes.world.size > 1:
+            sums = sums.to(self.device)
+            dist.all_reduce(sums, group=self.meshes.world.group)
+        return {name: float(value) for name, value, known in zip(names, *sums, strict=True) if known}
+
+    def _embeddings(self) -> int:
+        return sum(hasattr(stage, "embed") for stage in self.stages)
+
+
+def _splits(model: Transformer, meshes: Meshes) -> dict[str, list[tuple[int, Axis]]]:
+    """The dimensions that are split, and over which ranks, of each parameter that is."""
+    config = model.config
+    layers = [weight for layer in range(config.num_layers) for weight in layer_weights(config, layer)]
+    found = {}
+    for weight in (*embedding_weights(config), *layers, *head_weights(config), *mtp_weights(config)):
+        if weight.split is None:
+            continue
+        if weight.part == "routed_experts":  # stacked in the model: the expert is the first dimension
+            name = weight.name.replace("experts.*.", "experts.").removesuffix(".weight")
+            axes = [(0, meshes.ep), (weight.split + 1, meshes.etp)]
+        else:
+            name, axes = weight.name, [(weight.split, meshes.tp)]
+        axes = [(dim, axis) for dim, axis in axes if axis.size > 1]
+        if axes:
+            found[name] = axes
+    return found
+
+
+def apply(model: Transformer, layout: Layout, meshes: Meshes) -> ParallelModel:
+    """What this rank trains of `model`, whose modules it takes over: the model is of no other use where ranks are many.
+
+    Raises LayoutError where the layout does not fit the model or asks for what training does not do.
+    """
+    check(layout)
+    layout.check(model.config)
+    return ParallelModel(model, layout, meshes)
