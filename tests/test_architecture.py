@@ -41,6 +41,8 @@ ARROWS = {
     "__main__": {"cli"},
 }
 DEVICE_APIS = ("cuda", "npu", "accelerator", "xpu", "mps")
+# texts that name a device (cuda, npu:1) or a backend of collectives (nccl, cpu:gloo,npu:hccl)
+DEVICE_TEXT = re.compile(r"(?:cuda|npu)(?::\d+)?|.*\b(?:nccl|hccl)\b.*", re.DOTALL)
 MACHINE = re.compile(
     r"(?<![\w.])/(?:work|tmp|root|opt/wheels|home/(?!someone)\w+|Users/\w+)(?:/|\b)"
     r"|pypi\.(?:org|python)|pythonhosted\.org|download\.pytorch\.org|conda\.anaconda\.org|\bmirrors?\.\w+\.\w+",
@@ -122,14 +124,21 @@ def undocumented(root: Path) -> list[str]:
 
 
 def device_names(root: Path) -> list[str]:
-    """Device APIs named outside device.py and the kernels' own npu.py and triton.py."""
+    """Device APIs, and texts that name a device or its backend, outside device.py and the kernels' own files.
+
+    Docstrings may name them; launch/ranks.py names the backends that it accepts.
+    """
     found = []
     for name, _, tree in modules(root):
         if name == "device.py" or (name.startswith("kernels/") and Path(name).name in ("npu.py", "triton.py")):
             continue
+        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         for node in ast.walk(tree):
             names = []
-            if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "torch":
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+                if DEVICE_TEXT.fullmatch(node.value) and name != "launch/ranks.py":
+                    found.append(f"{name}:{node.lineno} names {node.value!r}")
+            elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "torch":
                 names = [f"torch.{node.attr}"]
             elif isinstance(node, ast.Import):
                 names = [item.name for item in node.names]
@@ -210,6 +219,10 @@ PLANTED = {
     "import torch\nx = torch.cuda.Stream()": (device_names, "model/planted.py:3 names torch.cuda"),
     "from torch import accelerator": (device_names, "model/planted.py:2 names torch.accelerator"),
     "import torch_npu": (device_names, "model/planted.py:2 names torch_npu"),
+    "place = 'cuda:1'": (device_names, "model/planted.py:2 names 'cuda:1'"),
+    "def f(kind='npu'):\n    '''On npu by hccl.'''": (device_names, "model/planted.py:2 names 'npu'"),
+    "x = f'cpu:gloo,{0}:hccl'": (device_names, "model/planted.py:2 names ':hccl'"),
+    "BACKENDS = ('gloo', 'nccl')": (device_names, "model/planted.py:2 names 'nccl'"),
     "import torch.npu.streams": (device_names, "model/planted.py:2 names torch.npu.streams"),
     "PLACE = '/home/me/data'": (machine_names, "model/planted.py:2 /home/me/"),
     "# pip install --index-url https://pypi.org/simple": (machine_names, "model/planted.py:2 pypi.org"),
@@ -231,7 +244,8 @@ def test_a_planted_breach_is_found(source: str, tmp_path: Path) -> None:
 def test_what_is_allowed_passes(tmp_path: Path) -> None:
     files = {
         "kernels/rms/npu.py": "import torch_npu\nimport torch\ntorch.npu.synchronize()",
-        "device.py": "import torch\ntorch.accelerator.is_available()",
+        "device.py": "import torch\ntorch.accelerator.is_available()\nKIND = 'npu'",
+        "launch/environment.py": "NAME = 'HCCL_ALGO'\nWHERE = 'hcclug'\nNOTE = 'an npu of the machine'",
         "results.py": "def write():\n    '''Write.'''\n    from trex.report.figures import png",
         "model/config.py": "from trex.kernels import ops\nfrom . import layout\nfrom .layout import Layout",
     }

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,12 @@ from tests.checkpoint import sparse
 from tests.checkpoint.local_hub import LocalHub, serve
 
 from trex import cli
+from trex.checkpoint import load_hf
 from trex.checkpoint.tensors import read_header, read_tensor
+from trex.checkpoint.training import TrainingState, save
 from trex.model.config import ModelConfig
 from trex.model.count import parameters
+from trex.model.transformer import Transformer
 
 CONFIG = ModelConfig.tiny()
 Run = Callable[..., int]
@@ -100,6 +104,24 @@ def test_dequantize_convert_verify(
     assert run("verify", bf16) == 1
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2 and "config.json is missing" in lines[0] and lines[1].endswith("was altered")
+
+
+def test_export_writes_a_training_checkpoint_as_a_folder_of_weights(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = Transformer(CONFIG, seed=1)
+    folder = save(tmp_path / "step-1", TrainingState(model, documents={"config": asdict(CONFIG)}))
+    target = tmp_path / "theirs"
+    assert run("export", folder, target, "--names", "transformers") == 0
+    assert capsys.readouterr().out == f"{target}\n"
+    loaded = load_hf(target).state_dict()
+    assert all(torch.equal(value, loaded[name]) for name, value in model.state_dict().items())
+    assert "model.embed_tokens.weight" in read_header(target / "model.safetensors")
+    for words, said in (((folder, target), "exists"), ((tmp_path / "none", tmp_path / "x"), "no checkpoint at")):
+        assert run("export", *words) == 2
+        captured = capsys.readouterr()
+        assert captured.out == "" and said in captured.err and captured.err.count("\n") == 1
+    assert not (tmp_path / "x").exists()
 
 
 def test_verify_without_a_manifest_says_so(run: Run, released: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,12 +11,15 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from trex.device import (
+    BACKENDS,
+    KINDS,
     Device,
     DeviceError,
     Measurement,
     cpu_name,
     detect,
     memory_bandwidth,
+    of_rank,
     peak_matmul,
     stream_triad,
 )
@@ -50,6 +53,52 @@ def test_cpu_is_always_there_and_unknown_kinds_are_named() -> None:
 def test_an_absent_accelerator_is_an_error() -> None:
     with pytest.raises(DeviceError, match="'cuda' was asked for; this machine has only a cpu"):
         detect("cuda")
+
+
+def test_every_kind_has_its_backend() -> None:
+    assert set(BACKENDS) == set(KINDS)
+    assert [Device(kind, 0, "test").backend for kind in ("cpu", "cuda", "npu")] == ["gloo", "nccl", "hccl"]
+    assert torch.distributed.is_backend_available(CPU.backend)
+
+
+def test_ranks_share_the_cpu() -> None:
+    assert of_rank(0, "cpu") == of_rank(7, "cpu") == CPU
+    with pytest.raises(DeviceError, match="local rank -1"):
+        of_rank(-1, "cpu")
+
+
+class Accelerators:
+    """What `torch.accelerator` says on a machine with `count` cards."""
+
+    def __init__(self, count: int) -> None:
+        self.count, self.current = count, 0
+
+    def is_available(self) -> bool:
+        return True
+
+    def current_accelerator(self) -> torch.device:
+        return torch.device("cuda")
+
+    def device_count(self) -> int:
+        return self.count
+
+    def current_device_index(self) -> int:
+        return self.current
+
+    def set_device_index(self, index: int) -> None:
+        self.current = index
+
+
+def test_ranks_take_a_device_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: f"card {index}")
+    monkeypatch.setattr(torch, "accelerator", eight := Accelerators(8))
+    assert [of_rank(rank) for rank in (0, 7, 3)] == [Device("cuda", n, f"card {n}") for n in (0, 7, 3)]
+    assert eight.current == 3
+    with pytest.raises(DeviceError, match="local rank 8 has no device of its own: 8 of kind cuda here"):
+        of_rank(8)
+    # a launcher that shows each process its own device only
+    monkeypatch.setattr(torch, "accelerator", Accelerators(1))
+    assert of_rank(5) == Device("cuda", 0, "card 0")
 
 
 def test_seconds_is_the_wall_clock() -> None:

@@ -91,9 +91,7 @@ def train(
         mine.shift_biases(loads, SPEED)
     pieces = mine.pieces()
     found = {n: (local(p.tensor).detach().clone(), p.offset) for n, p in pieces.items()}
-    return Outcome(
-        losses, norms, {n: (g, pieces[n].offset) for n, g in gradients.items()}, found, loads
-    )
+    return Outcome(losses, norms, {n: (g, pieces[n].offset) for n, g in gradients.items()}, found, loads)
 
 
 def gap(pieces: list[dict[str, tuple[Tensor, tuple[int, ...]]]], whole: dict[str, Tensor]) -> dict[str, float]:
@@ -104,7 +102,11 @@ def gap(pieces: list[dict[str, tuple[Tensor, tuple[int, ...]]]], whole: dict[str
         for name, (block, offset) in found.items():
             place = tuple(slice(o, o + s) for o, s in zip(offset, block.shape, strict=True))
             covered[name][place] = True
-            distance = float((block - whole[name][place]).double().norm()) if block.is_floating_point() else float(not torch.equal(block, whole[name][place]))
+            distance = (
+                float((block - whole[name][place]).double().norm())
+                if block.is_floating_point()
+                else float(not torch.equal(block, whole[name][place]))
+            )
             worst[name] = max(worst.get(name, 0.0), distance)
     assert all(bool(c.all()) for c in covered.values()), [n for n, c in covered.items() if not c.all()]
     return worst

@@ -43,8 +43,9 @@ def described(name: str, known: Any, places: dict[MetadataIndex, Chunk]) -> dict
 
 
 def metadata_of(body: dict[str, Any], files: dict[str, Any]) -> Metadata:
-    """What `described` gave of each tensor. files: of the manifest. Raises KeyError, TypeError, ValueError or AttributeError for
-    anything else.
+    """What `described` gave of each tensor; files: of the manifest.
+
+    Raises KeyError, TypeError, ValueError or AttributeError for anything else.
     """
     tensors: dict[str, Any] = {}
     places = {}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
@@ -113,7 +113,8 @@ def _planned(
     wrong = [name for name in extra if not DOCUMENT.fullmatch(name) or name in (CONFIG, INDEX, MANIFEST)]
     refuse([f"{n!r} names no document beside the weights" for n in wrong], "letters, digits, '_', '-', then '.json'")
     reader = Reader(folder)
-    known, metadata = reader.tensors(), reader.read_metadata()
+    metadata = reader.read_metadata()
+    known = cast(Known, metadata.state_dict_metadata)
     config = model_config(reader.documents())
     with torch.device("meta"):
         model = Transformer(config)

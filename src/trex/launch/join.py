@@ -32,7 +32,12 @@ MAX_TIMEOUT_S = 1e6  # 11 days
 # A rank that lost the others waits before it says so: the one that failed is then the first that torchrun hears of,
 # whose clock for failures counts whole seconds.
 BLAME_S = 2.0
-LOST = re.compile(r"gloo|nccl|hccl|connection (?:closed|reset|refused)|broken pipe|timed? ?out|store", re.IGNORECASE)
+LOST = re.compile(
+    "|".join(
+        [*BACKENDS.values(), "connection (?:closed|reset|refused)", "broken pipe", "timed? ?out", "monitoredBarrier"]
+    ),
+    re.IGNORECASE,
+)
 
 
 class JoinError(ValueError):

@@ -1,11 +1,11 @@
 """A layout applied to a model: `parallel.apply(model, layout, meshes)` gives what this rank trains.
 
-    meshes = parallel.meshes(layout)
-    mine = parallel.apply(Transformer(config), layout, meshes)
-    optimizer = torch.optim.AdamW(mine.parameters().values())
-    mine.accumulate(tokens, doc_ids, targets, micro_batches, scales)    # rows of this replica
-    norm = mine.clip(1.0)
-    optimizer.step()
+meshes = parallel.meshes(layout)
+mine = parallel.apply(Transformer(config), layout, meshes)
+optimizer = torch.optim.AdamW(mine.parameters().values())
+mine.accumulate(tokens, doc_ids, targets, micro_batches, scales)    # rows of this replica
+norm = mine.clip(1.0)
+optimizer.step()
 """
 
 from collections.abc import Mapping
@@ -14,10 +14,10 @@ from typing import cast
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 
+from trex.model.block import Block
 from trex.model.layout import Layout, LayoutError
 from trex.model.pieces import Piece
 from trex.model.transformer import Transformer
@@ -63,11 +63,11 @@ class ParallelModel:
             model.embed.__class__ = VocabularyParallelEmbedding
             model.embed.axis = meshes.tp  # type: ignore[assignment]
             model.embed.num_embeddings //= layout.tp
-        for block in (*model.layers, *model.mtp):
+        for block in cast(list[Block], [*model.layers, *model.mtp]):
             if layout.tp > 1:
-                split_attention(block.attn, region)  # type: ignore[arg-type, union-attr]
+                split_attention(block.attn, region)
             if layout.tp > 1 or meshes.experts.size > 1:
-                split_moe(block.ffn, region, meshes.experts, layout.etp)  # type: ignore[arg-type, union-attr]
+                split_moe(block.ffn, region, meshes.experts, layout.etp)
         self.stages = [Stage(model, part, region) for part in parts]
         twice = [p for n, p in model.named_parameters() if n == EMBEDDING and self._embeddings() > 1]
         for stage in self.stages:

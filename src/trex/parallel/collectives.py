@@ -96,10 +96,12 @@ def _map(name: str, there: Callable[..., Tensor], back: Callable[..., Tensor]) -
     def apply(x: Tensor, axis: Axis, dim: int = 0) -> Tensor:
         if axis.size == 1:
             return x
-        return _Map.apply(x, lambda t: there(t, axis, dim), lambda t: back(t, axis, dim))  # type: ignore[no-any-return]
+        return _Map.apply(x, lambda t: there(t, axis, dim), lambda t: back(t, axis, dim))
 
     apply.__name__ = name
-    apply.__doc__ = f"See the module. x: any shape, `dim` the one that is split; {there.__name__}, then {back.__name__}."
+    apply.__doc__ = (
+        f"See the module. x: any shape, `dim` the one that is split; {there.__name__}, then {back.__name__}."
+    )
     return apply
 
 
@@ -126,7 +128,7 @@ def exchange(x: Tensor, axis: Axis, divide: int, unite: int) -> Tensor:
 
     if axis.size == 1:
         return x
-    return _Map.apply(x, lambda t: turn(t, divide, unite), lambda t: turn(t, unite, divide))  # type: ignore[no-any-return]
+    return _Map.apply(x, lambda t: turn(t, divide, unite), lambda t: turn(t, unite, divide))
 
 
 @dataclass
@@ -143,9 +145,7 @@ class Transfer:
         """Start to send; the result is filled once `wait` has returned."""
         rows = rows.contiguous()
         out = rows.new_empty(sum(receives), *rows.shape[1:])
-        self.work = dist.all_to_all_single(
-            out, rows, list(receives), list(sends), group=self.axis.group, async_op=True
-        )
+        self.work = dist.all_to_all_single(out, rows, list(receives), list(sends), group=self.axis.group, async_op=True)
         self.buffer = rows  # kept until it is sent
         return out
 
@@ -189,4 +189,4 @@ def begin(rows: Tensor, axis: Axis, sends: Sequence[int], receives: Sequence[int
     """
     transfer, out = Transfer(axis, sends, receives), list[Tensor]()
     under_way = _Begin.apply(rows, transfer, out)
-    return lambda: _Finish.apply(under_way, transfer, out)  # type: ignore[no-any-return]
+    return lambda: _Finish.apply(under_way, transfer, out)

@@ -9,8 +9,8 @@
 
 FSDP2 does it (`torch.distributed.fsdp.fully_shard`), a layer at a time: dense weights over the dp ranks, routed experts
 over the ranks with the same experts. With `dp_replicate` (HSDP) it shards within each replica and sums the shards of the
-replicas by all-reduce. In a pipeline, whose engine sums gradients over micro-batches first, they are reduced once a step
-whatever the sharding.
+replicas by all-reduce. In a pipeline weights are gathered and gradients reduced once a step whatever the sharding, as
+its engine sums gradients over micro-batches first and computes them apart from those of activations.
 
 A weight is sharded along a dimension that leaves no rank an empty shard: the first where it can be, else another one
 that divides evenly; what has none, such as three mHC scales over four ranks, stays whole and its gradient is summed by
@@ -48,7 +48,7 @@ def shard_dim(shape: tuple[int, ...], ranks: int) -> int | None:
 def shard(stage: Stage, meshes: Meshes, shared: Iterable[nn.Parameter] = ()) -> None:
     """Shard a stage in place. shared: parameters that another stage of this rank has too, which stay whole."""
     layout = meshes.layout
-    whole, again = set(shared), layout.sharding == "parameters"
+    whole, again = set(shared), layout.sharding == "parameters" and layout.pp == 1
     blocks = stage.blocks().values()
     experts = {p for block in blocks for p in block.ffn.experts.parameters()}
     if meshes.expert is not None:

@@ -12,13 +12,15 @@ Dispatch overlaps with the shared expert's first projections, combine with its l
 biases are summed over all ranks after the step (`ParallelModel.shift_biases`). Hash-routed layers differ in the gate only.
 """
 
+from typing import cast
+
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from trex.kernels import ops
 from trex.model.documents import Documents
-from trex.model.moe import Experts, MoE, Routing, balance_loss
+from trex.model.moe import MoE, Routing, balance_loss
 from trex.parallel import collectives
 from trex.parallel.collectives import Axis
 from trex.parallel.tensor import SEQUENCE, Region
@@ -52,9 +54,7 @@ class ExpertParallelMoE(MoE):
             )
         return y.to(x.dtype), Routing(load, balance)
 
-    def _routed(
-        self, flat: Tensor, weights: Tensor, experts: Tensor, x: Tensor | None
-    ) -> tuple[Tensor, Tensor | None]:
+    def _routed(self, flat: Tensor, weights: Tensor, experts: Tensor, x: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """The routed experts' sum over own tokens [T, d], and the shared expert's part of [B, S, d] of x, if any."""
         shared = self.shared_experts
         number = self.gate.weight.shape[0]
@@ -101,13 +101,13 @@ class ExpertParallelMoE(MoE):
 def split_moe(moe: MoE, region: Region, axis: Axis, etp: int) -> None:
     """Make a layer's MoE one that shares its experts with other ranks, in place; its weights have been cut."""
     moe.__class__ = ExpertParallelMoE
-    moe.region, moe.axis, moe.etp = region, axis, etp  # type: ignore[attr-defined]
+    split = cast(ExpertParallelMoE, moe)
+    split.region, split.axis, split.etp = region, axis, etp
 
 
 def _copies(blocks: Tensor, etp: int) -> Tensor | None:
     """Row of each row that is sent: each block of rows once per rank that shares its experts; None for one rank."""
     if etp == 1:
         return None
-    ends = blocks.cumsum(0)
-    parts = [torch.arange(int(end - size), int(end), device=blocks.device).repeat(etp) for size, end in zip(blocks, ends, strict=True)]
-    return torch.cat(parts)
+    rows = torch.arange(int(blocks.sum()), device=blocks.device)
+    return torch.cat([block.repeat(etp) for block in rows.split(blocks.tolist())])

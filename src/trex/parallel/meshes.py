@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 
-from trex.model.layout import Layout, LayoutError
+from trex.model.layout import Layout, LayoutError, rank_of_stage
 from trex.parallel.collectives import Axis
 
 
@@ -28,7 +28,7 @@ class Meshes:
     ep: Axis = Axis()  # places only, no group
     etp: Axis = Axis()  # places only, no group
     expert_dp: Axis = Axis()  # all ranks with the same experts
-    ends: Axis = Axis()  # first and last pipeline rank, where both hold the embedding
+    ends: Axis = Axis()  # the pipeline ranks of the first stage and of the last, where they are two
     dense: DeviceMesh | None = None  # [replicas,] shards: what FSDP works on; None where nothing is sharded
     expert: DeviceMesh | None = None
 
@@ -52,11 +52,10 @@ def meshes(layout: Layout, device_type: str = "cpu") -> Meshes:
         device_type, numbers.view(pp, replicas, shards, tp), mesh_dim_names=("pp", "replica", "shard", "tp")
     )
     split = (pp, replicas, expert_shards, layout.ep, layout.etp)
-    expert = DeviceMesh(
-        device_type, numbers.view(split), mesh_dim_names=("pp", "replica", "expert_shard", "ep", "etp")
-    )
+    expert = DeviceMesh(device_type, numbers.view(split), mesh_dim_names=("pp", "replica", "expert_shard", "ep", "etp"))
     place = dict(zip(("pp", "replica", "shard", "ep", "etp"), expert.get_coordinate() or (), strict=True))
-    ends = numbers.view(pp, -1)[[0, -1]].T.tolist() if pp > 1 else []
+    last = rank_of_stage(layout.schedule, pp, pp * layout.vpp - 1)
+    ends = numbers.view(pp, -1)[[0, last]].T.tolist() if last else []
     sharded = layout.sharding != "none"
     return Meshes(
         layout,

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.distributed import pipelining
 from torch.distributed.pipelining import schedules
 
-from trex.model.layout import Layout, LayoutError, rank_of_stage
+from trex.model.layout import LayoutError, rank_of_stage
 from trex.parallel.meshes import Meshes
 from trex.parallel.stage import Stage
 
@@ -76,7 +76,9 @@ class Pipeline:
                     dist.recv(x, group=self.meshes.pp.group, group_src=before)
                 outs.append(stage(x, ids, docs, goals))
                 if after is not None and after != self.meshes.pp.rank:
-                    sends.append((dist.isend(outs[-1], group=self.meshes.pp.group, group_dst=after), outs[-1]))
+                    work = dist.isend(outs[-1], group=self.meshes.pp.group, group_dst=after)
+                    assert work is not None
+                    sends.append((work, outs[-1]))
             turned = outs
         for work, _ in sends:
             work.wait()

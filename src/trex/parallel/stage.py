@@ -49,7 +49,8 @@ class _Attached(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, loss: Tensor) -> Tensor:
         ctx.loss = loss.dtype, loss.device
-        return x.view_as(x)
+        # the same memory, but no view: the engine detaches outputs in place
+        return cast(Tensor, x.new_empty(0).set_(x))  # type: ignore[call-overload]
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
@@ -116,7 +117,7 @@ class Stage(nn.Module):
         self.found.add(losses, {name: report.routing.load for name, report in reports.items()})
         shares = [self.scales[name] * loss for name, loss in losses.items() if self.scales.get(name)]
         if not self.last:
-            return _Attached.apply(x, sum(shares[1:], shares[0])) if shares else x  # type: ignore[no-any-return]
+            return _Attached.apply(x, sum(shares[1:], shares[0])) if shares else x
         return sum(shares[1:], shares[0]) if shares else hidden.sum() * 0
 
     def _cross_entropy(self, hidden: Tensor, targets: Tensor) -> Tensor:

@@ -20,6 +20,7 @@ Source: Megatron-LM (arXiv 1909.08053; sequence parallelism 2205.05198).
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -121,11 +122,11 @@ def split_attention(attention: Attention, region: Region) -> None:
     attention.heads //= size
     attention.wo_a.groups //= size
     attention.__class__ = TensorParallelAttention
-    attention.region = region  # type: ignore[attr-defined]
+    cast(TensorParallelAttention, attention).region = region
     if attention.indexer is not None:
         attention.indexer.heads //= size
         attention.indexer.__class__ = TensorParallelIndexer
-        attention.indexer.axis = region.axis  # type: ignore[attr-defined]
+        cast(TensorParallelIndexer, attention.indexer).axis = region.axis
 
 
 def cut(module: nn.Module, axis_of: Callable[[str], list[tuple[int, Axis]]]) -> dict[str, tuple[int, ...]]:
