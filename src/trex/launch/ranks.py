@@ -29,12 +29,14 @@ from typing import Any
 import cloudpickle
 import torch
 
+from trex import device
 from trex.launch.forkserver import Child, Forkserver, ForkserverError, ended
 from trex.launch.worker import save
 
-BACKENDS = ("gloo", "nccl", "hccl")
+BACKENDS = tuple(device.BACKENDS.values())
 # slow to import and harmless to share: loaded once by the fork server when the caller has them
 PRELOAD = (
+    "torch._dynamo",  # which every optimizer imports
     "torch.distributed.checkpoint",
     "torch.distributed.fsdp",
     "torch.distributed.pipelining",

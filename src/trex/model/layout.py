@@ -177,7 +177,9 @@ class Layout:
             if not _is_count(seq_len):
                 raise LayoutError(f"seq_len = {seq_len!r}; accepted: integers from 1")
             self._divides("cp", self.cp, "seq_len", seq_len)
-            self._divides("tp", self.tp, "seq_len / cp", seq_len // self.cp)  # experts see each token once
+            # without sequence parallelism too: the experts see each token once, so the ranks share them out
+            shared = "seq_len / cp (sequence_parallel)" if self.sequence_parallel else "seq_len / cp"
+            self._divides("tp", self.tp, shared, seq_len // self.cp)
         self.stages(config)
 
     def _check_groups(self) -> None:

@@ -1,4 +1,4 @@
-"""One rank's block of a tensor that is split over ranks: what checkpoints, exports and gradient norms are told of it."""
+"""One rank's block of a tensor that is split over ranks, as checkpoints and exports are told of it."""
 
 from dataclasses import dataclass
 

@@ -14,12 +14,12 @@ from typing import cast
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor
-from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+from torch.distributed.tensor import DTensor, Shard
 
 from trex.model.block import Block
 from trex.model.layout import Layout, LayoutError
 from trex.model.pieces import Piece
+from trex.model.sharding import gradient_is_partial
 from trex.model.transformer import Transformer
 from trex.model.weights import embedding_weights, head_weights, layer_weights, mtp_weights
 from trex.parallel import data
@@ -28,7 +28,7 @@ from trex.parallel.expert import split_moe
 from trex.parallel.meshes import Meshes
 from trex.parallel.pipeline import Pipeline
 from trex.parallel.stage import Stage
-from trex.parallel.tensor import Region, cut, gradient_is_partial, split_attention
+from trex.parallel.tensor import Region, cut, split_attention
 from trex.parallel.vocabulary import VocabularyParallelEmbedding
 
 EXPERTS = ".ffn.experts."
@@ -66,9 +66,10 @@ class ParallelModel:
         for block in cast(list[Block], [*model.layers, *model.mtp]):
             if layout.tp > 1:
                 split_attention(block.attn, region)
-            if layout.tp > 1 or meshes.experts.size > 1:
+            if layout.tp > 1 or meshes.experts.size > 1 or meshes.expert is not None:
                 split_moe(block.ffn, region, meshes.experts, layout.etp)
         self.stages = [Stage(model, part, region) for part in parts]
+        self.module: nn.Module = model if meshes.world.size == 1 else nn.ModuleList(self.stages)
         twice = [p for n, p in model.named_parameters() if n == EMBEDDING and self._embeddings() > 1]
         for stage in self.stages:
             if meshes.dense is not None or meshes.expert is not None:
@@ -81,16 +82,18 @@ class ParallelModel:
         """This rank's parameters by their names in the model; of FSDP, its shards."""
         return {name: parameter for stage in self.stages for name, parameter in stage.named_parameters()}
 
+    def materialise(self, device: torch.device) -> None:
+        """Give a model that was built on the meta device memory for this rank's part, without values."""
+        for stage in self.stages:
+            stage.to_empty(device=device)
+        self.device = device
+
     def pieces(self) -> dict[str, Piece]:
         """This rank's blocks of the model's tensors, buffers included, by name."""
         found = {}
         for name, parameter in self.parameters().items():
-            offset = list(self._offsets[name])
-            if isinstance(parameter, DTensor):
-                _, inner = compute_local_shape_and_global_offset(
-                    parameter.shape, parameter.device_mesh, parameter.placements
-                )
-                offset = [a + b for a, b in zip(offset, inner, strict=True)]
+            inner = _shard_offset(parameter) if isinstance(parameter, DTensor) else (0,) * parameter.dim()
+            offset = [outer + more for outer, more in zip(self._offsets[name], inner, strict=True)]
             found[name] = Piece(parameter, self._shapes[name], tuple(offset))
         for stage in self.stages:
             for name, buffer in stage.named_buffers():
@@ -104,7 +107,7 @@ class ParallelModel:
         """Forward and backward of the rows of this replica [rows, S]; leaves whole gradients on every rank.
 
         scales: of each loss, its weight over the tokens of the whole step; a loss of weight 0 is not trained, nor the
-        MTP block run if it is its loss. Returns each loss summed over all tokens of the step; `loads` gives the loads.
+        MTP block run if it is its loss. Returns each loss summed over all tokens of the step.
         """
         self._prepare(scales, indexer, recompute or self.layout.recompute == "full")
         if self._pipeline is not None:
@@ -119,36 +122,42 @@ class ParallelModel:
 
     @torch.no_grad()
     def evaluate(
-        self, tokens: Tensor, doc_ids: Tensor, targets: Tensor, micro_batches: int, indexer: str = "frozen"
+        self, tokens: Tensor, doc_ids: Tensor, targets: Tensor, micro_batch: int, indexer: str = "frozen"
     ) -> dict[str, float]:
-        """Each loss but the MTP block's, summed over the rows of all replicas; see `accumulate`."""
+        """Each loss but the MTP block's, summed over the rows of all replicas [rows, S], `micro_batch` rows at a time.
+
+        All replicas give as many rows.
+        """
         self._prepare({}, indexer, False)
         if self._pipeline is not None:
-            self._pipeline.evaluate(tokens, doc_ids, targets, micro_batches)
+            self._pipeline.evaluate(tokens, doc_ids, targets, micro_batch)
         else:
-            for ids, docs, goals in zip(*(t.chunk(micro_batches) for t in (tokens, doc_ids, targets)), strict=True):
+            for ids, docs, goals in zip(*(t.split(micro_batch) for t in (tokens, doc_ids, targets)), strict=True):
                 self.stages[0](ids, ids, docs, goals)
         for stage in self.stages:
             data.reshard(stage)
         return self._losses()
 
-    def loads(self) -> dict[str, Tensor]:
-        """Real tokens of each expert in the last step, over all ranks, by the block's name; of this rank's blocks."""
-        found = {name: load for stage in self.stages for name, load in stage.found.loads.items()}
-        if found and self.meshes.world.size > 1:
-            stacked = torch.stack(list(found.values()))
-            for axis in (self.meshes.tp, self.meshes.dp):
-                if axis.size > 1:
-                    dist.all_reduce(stacked, group=axis.group)
-            found = dict(zip(found, stacked, strict=True))
-        return found
+    def loads(self) -> Tensor:
+        """Real tokens of each expert in the last step, over all ranks: [layers, the MTP block last if run, E] int64."""
+        names = [f"layers.{layer}" for layer in range(self.config.num_layers)]
+        names += [f"mtp.{depth}" for depth in range(self.config.mtp_layers if self.stages[0].ahead else 0)]
+        total = torch.zeros(len(names), self.config.num_experts, dtype=torch.int64, device=self.device)
+        for stage in self.stages:
+            for name, load in stage.found.loads.items():
+                total[names.index(name)] += load
+        if self.meshes.world.size > 1:
+            dist.all_reduce(total, group=self.meshes.world.group)
+        return total
 
-    def shift_biases(self, loads: Mapping[str, Tensor], speed: float) -> None:
+    def shift_biases(self, loads: Tensor, speed: float) -> None:
         """Move the selection biases against `loads()`, after an optimizer step."""
         for stage in self.stages:
             for name, block in stage.blocks().items():
-                if name in loads:
-                    block.ffn.gate.shift_bias(loads[name], speed)
+                kind, number = name.split(".")
+                row = int(number) + (self.config.num_layers if kind == "mtp" else 0)
+                if row < len(loads):
+                    block.ffn.gate.shift_bias(loads[row], speed)
 
     def gradients(self) -> dict[str, Tensor]:
         """This rank's shards of the gradients, as plain tensors, by name."""
@@ -169,23 +178,25 @@ class ParallelModel:
             return False
         return not (name == EMBEDDING and meshes.ends.rank > 0)
 
-    def norm(self) -> float:
-        """Norm of the whole model's gradient."""
+    @torch.no_grad()
+    def norm(self) -> Tensor:
+        """Norm of the whole model's gradient, a scalar."""
         found = self.gradients()
         if self.meshes.world.size == 1:
-            return float(torch.nn.utils.get_total_norm(list(found.values())))
-        total = data.squared_norm({n: g for n, g in found.items() if self.owned(n)}).to(self.device)
+            return torch.nn.utils.get_total_norm(list(found.values()))
+        squares = [g.double().square().sum() for name, g in found.items() if self.owned(name)]
+        total = torch.stack(squares).sum() if squares else torch.zeros((), dtype=torch.float64, device=self.device)
         dist.all_reduce(total, group=self.meshes.world.group)
-        return float(total.sqrt())
+        return total.sqrt()
 
     @torch.no_grad()
     def clip(self, most: float) -> float:
         """Scale all gradients so that their norm is at most `most`; returns the norm before."""
         norm = self.norm()
-        factor = torch.clamp(torch.tensor(most / (norm + 1e-6), dtype=torch.float64), max=1.0)
+        factor = torch.clamp(most / (norm + 1e-6), max=1.0)
         for gradient in self.gradients().values():
-            gradient.mul_(factor.to(gradient))
-        return norm
+            gradient.mul_(factor)
+        return float(norm)
 
     def _prepare(self, scales: Mapping[str, float], indexer: str, recompute: bool) -> None:
         for stage in self.stages:
@@ -195,15 +206,15 @@ class ParallelModel:
             stage.ahead = bool(scales.get("mtp"))
 
     def _sum_gradients(self) -> None:
-        """What FSDP2 has not summed: whole weights over their replicas, parts over tp, the embedding over its copies."""
+        """What FSDP2 has not summed: whole weights over replicas, parts over tp, the embedding over its copies."""
         meshes, found = self.meshes, self.parameters()
         plain = {n: p.grad for n, p in found.items() if p.grad is not None and not isinstance(p, DTensor)}
         data.sum_over((g for n, g in plain.items() if EXPERTS in n), meshes.expert_dp)
         data.sum_over((g for n, g in plain.items() if EXPERTS not in n), meshes.dp)
-        gradients, region = self.gradients(), Region(meshes.tp, self.layout.sequence_parallel)
+        gradients = self.gradients()
         partial = [
             g for n, g in gradients.items()
-            if EXPERTS not in n and n not in self._split and gradient_is_partial(f".{n}", region)
+            if EXPERTS not in n and n not in self._split and gradient_is_partial(n, self.layout)
         ]  # fmt: skip
         data.sum_over(partial, meshes.tp)
         data.sum_over((g for n, g in gradients.items() if n == EMBEDDING), meshes.ends)
@@ -224,6 +235,17 @@ class ParallelModel:
 
     def _embeddings(self) -> int:
         return sum(hasattr(stage, "embed") for stage in self.stages)
+
+
+def _shard_offset(parameter: DTensor) -> tuple[int, ...]:
+    """Where this rank's shard begins in what FSDP2 was given."""
+    offset = [0] * parameter.dim()
+    for axis, placement in enumerate(parameter.placements):
+        if isinstance(placement, Shard):
+            size = parameter.shape[placement.dim]
+            each = -(-size // parameter.device_mesh.size(axis))
+            offset[placement.dim] = min(parameter.device_mesh.get_local_rank(axis) * each, size)
+    return tuple(offset)
 
 
 def _splits(model: Transformer, meshes: Meshes) -> dict[str, list[tuple[int, Axis]]]:

@@ -9,8 +9,8 @@
     join         all-gather                take the own part            split -> replicated
     exchange     all-to-all                all-to-all                   split along one dimension -> along another
 
-The first four are Megatron-LM's f, g and their twins for sequence parallelism (arXiv 1909.08053, 2205.05198). A group of
-one rank communicates nothing.
+The first four are Megatron-LM's f, g and their twins for sequence parallelism (arXiv 1909.08053, 2205.05198). One rank
+alone communicates nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ class Axis:
 
     size: int = 1
     rank: int = 0
-    group: dist.ProcessGroup | None = None  # None where there is one rank
+    group: dist.ProcessGroup | None = None  # None: one rank, or all
 
     def part(self, length: int) -> slice:
         """This rank's part of a dimension."""

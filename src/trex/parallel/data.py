@@ -8,9 +8,9 @@
                                                    the rest once
 
 FSDP2 does it (`torch.distributed.fsdp.fully_shard`), a layer at a time: dense weights over the dp ranks, routed experts
-over the ranks with the same experts. With `dp_replicate` (HSDP) it shards within each replica and sums the shards of the
-replicas by all-reduce. In a pipeline weights are gathered and gradients reduced once a step whatever the sharding, as
-its engine sums gradients over micro-batches first and computes them apart from those of activations.
+over the ranks with the same experts. With `dp_replicate` (HSDP) it shards within each replica and sums the shards of
+the replicas by all-reduce. In a pipeline weights are gathered and gradients reduced once a step whatever the sharding,
+as its engine sums gradients over micro-batches first and computes them apart from those of activations.
 
 A weight is sharded along a dimension that leaves no rank an empty shard: the first where it can be, else another one
 that divides evenly; what has none, such as three mHC scales over four ranks, stays whole and its gradient is summed by
@@ -19,7 +19,7 @@ all-reduce. Losses are already shares of the whole step's, so gradients are summ
 Source: ZeRO (arXiv 1910.02054), FSDP (arXiv 2304.11277).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, cast
 
 import torch
@@ -28,21 +28,12 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor, Shard
 
+from trex.model.sharding import shard_dim
 from trex.parallel.collectives import Axis
 from trex.parallel.meshes import Meshes
 from trex.parallel.stage import Stage
 
 BUCKET = 2**25  # numbers that are summed in one all-reduce
-
-
-def shard_dim(shape: tuple[int, ...], ranks: int) -> int | None:
-    """The dimension of a weight that is sharded; None where every one would leave a rank with nothing.
-
-    FSDP2 pads the first dimension, so there it need not divide evenly.
-    """
-    if shape and -(-shape[0] // -(-shape[0] // ranks)) == ranks:
-        return 0
-    return next((dim for dim, size in enumerate(shape) if dim and size % ranks == 0), None)
 
 
 def shard(stage: Stage, meshes: Meshes, shared: Iterable[nn.Parameter] = ()) -> None:
@@ -75,8 +66,11 @@ def _apply(module: nn.Module, mesh: Any, again: bool, ranks: int, whole: set[nn.
         module, mesh=mesh, reshard_after_forward=again, shard_placement_fn=placement, ignored_params=left | whole
     )
     sharded = cast(FSDPModule, module)
-    sharded.set_gradient_divide_factor(1.0)
-    sharded.set_force_sum_reduction_for_comms(True)  # what every backend has
+    if hasattr(sharded, "set_force_sum_reduction_for_comms"):
+        sharded.set_gradient_divide_factor(1.0)
+        sharded.set_force_sum_reduction_for_comms(True)  # what every backend has
+    else:  # torch 2.7
+        sharded.set_reduce_scatter_divide_factor(1.0)
 
 
 def sharded_modules(stage: Stage) -> list[FSDPModule]:
@@ -128,8 +122,3 @@ def _buckets(tensors: list[Tensor]) -> Iterable[list[Tensor]]:
 def local(tensor: Tensor) -> Tensor:
     """This rank's shard, as a plain tensor that shares its memory."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
-
-
-def squared_norm(gradients: Mapping[str, Tensor]) -> Tensor:
-    """Sum of squares in float64; a scalar."""
-    return sum((g.double().square().sum() for g in gradients.values()), torch.zeros((), dtype=torch.float64))

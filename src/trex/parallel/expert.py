@@ -1,7 +1,7 @@
 """Expert parallelism: each rank has E / ep of a layer's routed experts, and of each expert 1 / etp of its channels.
 
-Every rank of the dp x tp ranks of a pipeline rank routes tokens of its own (of the tokens that tp ranks share each takes
-a part). A row, one choice of one token, goes to the etp ranks that hold its expert, and their parts of the result come
+Each of the dp x tp ranks of a pipeline rank routes tokens of its own (of tokens that tp ranks share each takes a
+part). A row, one choice of one token, goes to the etp ranks that hold its expert, and their parts of the result come
 back and are added. No row is dropped. Per layer and rank, forward, the backward mirrors it:
 
     counts       all-to-all of E / ep integers to each rank
@@ -9,7 +9,7 @@ back and are added. No row is dropped. Per layer and rank, forward, the backward
     combine      all-to-all of rows [d]
 
 Dispatch overlaps with the shared expert's first projections, combine with its last. The loads that move the selection
-biases are summed over all ranks after the step (`ParallelModel.shift_biases`). Hash-routed layers differ in the gate only.
+biases are summed over ranks after the step (`ParallelModel.loads`). Hash-routed layers differ in the gate only.
 """
 
 from typing import cast

@@ -60,7 +60,7 @@ def meshes(layout: Layout, device_type: str = "cpu") -> Meshes:
     return Meshes(
         layout,
         rank,
-        world=Axis(size, rank, dist.group.WORLD),
+        world=Axis(size, rank),
         tp=_axis(dense, "tp"),
         pp=_axis(dense, "pp"),
         dp=_axis(dense, "replica", "shard"),

@@ -2,11 +2,11 @@
 
     gpipe, 1f1b, interleaved, zb-v      torch.distributed.pipelining; the order of operations is `planner.schedules`'
 
-Per micro-batch and boundary between ranks: the streams [B, S or S / tp, n, d] forward, their gradient backward, from the
-rank of stage i to that of i + 1. Under zb-v the first rank has the first stage and the last, and the turn of the V is
-within the last rank. Stages need not be even (`Layout.stage_layers`, `noop_layers`).
+Per micro-batch and boundary between ranks: the streams [B, S or S / tp, n, d] forward, their gradient backward, between
+the rank of stage i and that of i + 1. Under zb-v the first rank has the first stage and the last, and the turn of the V
+is within the last rank. Stages need not be even (`Layout.stage_layers`, `noop_layers`).
 
-The embedding lives on the first stage; the MTP block in the last one needs it too. Where that is another rank it holds a
+The embedding lives on the first stage; the MTP block in the last one needs it too. Where that is another rank it has a
 copy, and the gradients of both are summed over the two ranks after the backward pass.
 """
 
@@ -53,14 +53,12 @@ class Pipeline:
         """
         engine = self._engine(tokens, micro_batches)
         inputs = (tokens,) if 0 in self.indices else ()
-        engine.step(
-            *inputs, target=targets, losses=[], return_outputs=False, tokens=tokens, doc_ids=doc_ids, targets=targets
-        )
+        engine.step(*inputs, target=targets, losses=[], tokens=tokens, doc_ids=doc_ids, targets=targets)
 
     @torch.no_grad()
-    def evaluate(self, tokens: Tensor, doc_ids: Tensor, targets: Tensor, micro_batches: int) -> None:
-        """Forward of all micro-batches, one stage after the other."""
-        parts = [t.chunk(micro_batches) for t in (tokens, doc_ids, targets)]
+    def evaluate(self, tokens: Tensor, doc_ids: Tensor, targets: Tensor, micro_batch: int) -> None:
+        """Forward of all rows, `micro_batch` at a time, one stage after the other."""
+        parts = [t.split(micro_batch) for t in (tokens, doc_ids, targets)]
         turned: list[Tensor] = []  # from one stage of this rank to its next
         sends = []
         for index, stage in zip(self.indices, self.stages, strict=True):
@@ -108,7 +106,7 @@ class Pipeline:
         for index, stage in zip(self.indices, self.stages, strict=True):
             with torch.device("meta"):
                 streams = torch.empty(self._streams(tokens), dtype=stage.dtype, requires_grad=True)
-                share = torch.empty((), dtype=stage.dtype, requires_grad=True)
+                share = torch.empty(1, dtype=stage.dtype, requires_grad=True)
             made.append(
                 pipelining.PipelineStage(
                     stage, index, self._count, self.device,
@@ -128,4 +126,4 @@ class Pipeline:
 
 def _share(output: Tensor, target: Tensor) -> Tensor:
     """The last stage's output is already the micro-batch's share of the objective."""
-    return output
+    return output.sum()

@@ -1,8 +1,8 @@
 """What one virtual pipeline stage computes: some layers, before them the embedding or after them the losses.
 
 One process has one stage that is the whole model. Between stages go the residual streams [B, S, n, d] of mHC, split
-along the sequence with sequence parallelism, and back their gradient. Tokens, documents and targets of a micro-batch are
-given to every stage by its own rank, so they are not sent, and positions follow from the documents.
+along the sequence with sequence parallelism, and back their gradient. Tokens, documents and targets of a micro-batch
+are given to every stage by its own rank, so they are not sent, and positions follow from the documents.
 
 Losses of layers that are not the last stage's reach the backward pass through `_Attached`: their gradient is 1 whatever
 the gradient of the streams is, so no stage has to know of the others' losses.
@@ -33,14 +33,15 @@ PER_LAYER = ("indexer", "balance")  # losses
 class Sums:
     """What a stage found in the micro-batches so far: losses summed over tokens, and the experts' loads by layer."""
 
-    losses: dict[str, Tensor] = field(default_factory=dict)  # scalars
+    losses: dict[str, Tensor] = field(default_factory=dict)  # float64 scalars
     loads: dict[str, Tensor] = field(default_factory=dict)  # by the block's name, [E] int64
 
     def add(self, losses: Mapping[str, Tensor], loads: Mapping[str, Tensor]) -> None:
         """Add a micro-batch."""
         for mine, more in ((self.losses, losses), (self.loads, loads)):
             for name, value in more.items():
-                mine[name] = mine[name] + value.detach() if name in mine else value.detach()
+                added = value.detach().double() if value.is_floating_point() else value
+                mine[name] = mine[name] + added if name in mine else added
 
 
 class _Attached(Function):
@@ -83,7 +84,7 @@ class Stage(nn.Module):
         return cast(dict[str, Block], named)
 
     def forward(self, x: Tensor, tokens: Tensor, doc_ids: Tensor, targets: Tensor) -> Tensor:
-        """The streams after this stage, or, of the last, this micro-batch's share of the objective, a scalar.
+        """The streams after this stage, or, of the last, this micro-batch's share of the objective, [1].
 
         x: tokens [B, S] for the first stage, else streams [B, S or S / tp, n, d]. tokens, doc_ids, targets: [B, S], as
         for `Transformer`. Losses and loads are added to `found`.
@@ -118,7 +119,7 @@ class Stage(nn.Module):
         shares = [self.scales[name] * loss for name, loss in losses.items() if self.scales.get(name)]
         if not self.last:
             return _Attached.apply(x, sum(shares[1:], shares[0])) if shares else x
-        return sum(shares[1:], shares[0]) if shares else hidden.sum() * 0
+        return sum(shares[1:], shares[0]).view(1) if shares else hidden.sum().view(1) * 0
 
     def _cross_entropy(self, hidden: Tensor, targets: Tensor) -> Tensor:
         states, axis = self.region.enter(hidden).flatten(0, 1), self.region.axis

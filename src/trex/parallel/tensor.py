@@ -13,7 +13,8 @@ the streams between sub-layers are split along the sequence: `gather` and `scatt
 
 Who owns what: `trex.model.weights.Weight.split` names the dimension of which a rank has the tp-th part; what has none
 is on every rank. Such a weight's gradient is whole where its input and output are the same on all ranks, else each rank
-has the part of its heads or tokens and the parts are summed after the backward pass (`gradient_is_partial`).
+has the part of its heads or tokens and the parts are summed after the backward pass
+(`trex.model.sharding.gradient_is_partial`).
 
 Source: Megatron-LM (arXiv 1909.08053; sequence parallelism 2205.05198).
 """
@@ -64,14 +65,6 @@ class Region:
     def places(self, length: int) -> slice:
         """Places of this rank's tokens."""
         return self.axis.part(length)
-
-
-def gradient_is_partial(name: str, region: Region) -> bool:
-    """Whether a weight that every tp rank holds whole gets its gradient in parts, to be summed over them.
-
-    Inside a sub-layer each rank works on its heads or its tokens; with sequence parallelism on its tokens everywhere.
-    """
-    return region.axis.size > 1 and (region.sequence_parallel or ".attn." in name or ".ffn." in name)
 
 
 class TensorParallelAttention(Attention):

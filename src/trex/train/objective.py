@@ -2,7 +2,7 @@
 
     lm + mtp_weight · mtp + indexer_weight · indexer + balance_weight · balance
 
-The means are over the whole step, so that it does not matter how its rows are split into micro-batches.
+The means are over the whole step, so that it does not matter how its rows are split into micro-batches and over ranks.
 """
 
 from collections.abc import Mapping
@@ -34,15 +34,10 @@ def counts(doc_ids: Tensor, targets: Tensor) -> dict[str, int]:
     return {name: int(count) for name, count in found.items()}
 
 
-def objective(sums: Mapping[str, Tensor], tokens: Mapping[str, int], config: TrainConfig) -> Tensor:
-    """The share of a micro-batch in the objective of its step: a scalar.
+def scales(tokens: Mapping[str, int], config: TrainConfig) -> dict[str, float]:
+    """What each loss, summed over tokens, is multiplied with in the objective; a loss of weight 0 takes no part.
 
-    sums: over the micro-batch, `Output.losses`. tokens: `counts` of the whole step. A loss of weight 0 takes no
-    part, so that what it alone would train has no gradient.
+    tokens: `counts` of the whole step. What a loss that takes no part alone would train has no gradient.
     """
-    terms = [
-        weight * sums[name] / tokens[name]
-        for name, weight in weights(config).items()
-        if name in sums and weight > 0 and tokens[name]
-    ]
-    return sum(terms[1:], terms[0])
+    found = weights(config)
+    return {name: found[name] / count for name, count in tokens.items() if found[name] > 0 and count}

@@ -1,7 +1,7 @@
 """The trainer: AdamW on packed rows of tokens, repeatable bit for bit on a CPU, resumable to the same trajectory.
 
-Order of rows and learning rate are functions of (config, step), so a checkpoint holds weights, optimizer state and
-step, and nothing random is left to save.
+One process, or all ranks of torch.distributed together under a layout. Order of rows and learning rate are functions of
+(config, step), so a checkpoint holds weights, optimizer state and step, and nothing random is left to save.
 """
 
 import math
@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,19 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from trex import parallel
 from trex.checkpoint import training
 from trex.checkpoint.errors import CheckpointError
 from trex.checkpoint.steps import remove_all, step_folder
+from trex.checkpoint.together import Together
 from trex.checkpoint.training import TrainingState
-from trex.data.tokens import Rows
+from trex.data.tokens import IGNORE, Rows
 from trex.device import Device, detect
+from trex.model.layout import Layout
 from trex.model.transformer import Transformer
+from trex.parallel import ParallelModel
 from trex.train.metrics import History, Log, Step
-from trex.train.objective import counts, objective
+from trex.train.objective import counts, scales
 from trex.train.recipes import TrainConfig, TrainError, learning_rate
 
 LOG = "steps.jsonl"
@@ -34,7 +39,7 @@ LOG = "steps.jsonl"
 class Run:
     """A finished run."""
 
-    model: Transformer
+    model: Transformer  # where ranks are many, of no use: `load_model` reads the trained one
     history: History
     checkpoint: Path | None  # the last one written
 
@@ -44,6 +49,7 @@ def train(
     rows: Rows,
     config: TrainConfig,
     *,
+    layout: Layout | None = None,
     held_out: Rows | None = None,
     folder: Path | None = None,
     documents: Mapping[str, Any] | None = None,
@@ -52,40 +58,46 @@ def train(
 ) -> Run:
     """Train `model` in place and return it with the history of its losses.
 
+    layout: over the ranks of torch.distributed, which all call this with the same arguments; None: one process.
+
     folder: gets `steps.jsonl` and the checkpoints `step-…`; None writes nothing. documents: JSON documents that go into
     every checkpoint, such as the tokenizer, beside "config" (the model's) and "trainer" (the run's). resume: go on from
-    the last whole checkpoint in `folder`, if there is one; the result is that of an undisturbed run. Without it a run
-    begins anew and removes what an earlier one left there.
+    the last whole checkpoint in `folder`, if there is one, under whatever layout it was saved; the result is that of an
+    undisturbed run. Without it a run begins anew and removes what an earlier one left there.
     device: by default the accelerator, else the CPU.
-    Raises TrainError where data, checkpoint and config do not belong together, and where a loss or gradient is not
-    finite (the weights are then those before that step); CheckpointError where no checkpoint can be written, and while
-    another process saves in `folder`.
+    Raises LayoutError where the layout does not fit model, recipe or ranks; TrainError where data, checkpoint and
+    config do not belong together, and where a loss or gradient is not finite (the weights are then those before that
+    step); CheckpointError where no checkpoint can be written, and while another process saves in `folder`.
     """
     _check(rows, held_out, config)
     device = device or detect()
+    layout = replace(layout or Layout(), micro_batch=config.micro_batch, global_batch=config.global_batch)
+    layout.check(model.config, seq_len=config.seq_len)
+    ranks = Together(alone=layout.world_size == 1)
     trainer = {"config": _plain(config), "rows": rows.sha256}
     last = training.newest(folder) if resume and folder is not None else None
     if folder is not None and last is None:
-        remove_all(folder)
-    model.to(device.torch)
-    optimizer = _optimizer(model, config)
+        ranks.of_first(partial(remove_all, folder))
+    mine = parallel.apply(model.to(device.torch), layout, parallel.meshes(layout, device.kind))
+    optimizer = _optimizer(mine, config)
     kept = {**(documents or {}), "config": asdict(model.config)}
-    done = _restore(last, trainer, model, optimizer) if last is not None else 0
-    with Log(folder / LOG if folder else None, upto=done if last else None) as log:
-        if not log.steps:
-            log.append(Step(0, 0, held_out=_held_out(model, held_out, config)))
-        for step in _progress(range(done + 1, config.steps + 1), done, config.steps):
+    done = _restore(last, trainer, mine, optimizer) if last is not None else 0
+    path = folder / LOG if folder and ranks.rank == 0 else None
+    with Log(path, upto=done if last else None) as log:
+        if last is None:
+            log.append(Step(0, 0, held_out=_held_out(mine, held_out, config)))
+        for step in _progress(range(done + 1, config.steps + 1), done, config.steps, ranks.rank):
             start, final = time.perf_counter(), step == config.steps
             index = row_order(len(rows), config, step)
-            done_step = _step(model, optimizer, rows, index, config, step)
+            done_step = _step(mine, optimizer, rows, index, config, step)
             speed = done_step.tokens / (time.perf_counter() - start)
             measured = final or bool(config.eval_every and step % config.eval_every == 0)
-            value = _held_out(model, held_out, config) if measured else None
-            tokens = log.steps[-1].tokens + done_step.tokens
+            value = _held_out(mine, held_out, config) if measured else None
+            tokens = (log.steps[-1].tokens if log.steps else 0) + done_step.tokens
             log.append(replace(done_step, tokens=tokens, tokens_per_s=speed, held_out=value))
             if folder is not None and (final or (config.save_every and step % config.save_every == 0)):
                 log.sync()
-                state = TrainingState(model, optimizer, {**kept, "trainer": {**trainer, "step": step}})
+                state = _state(mine, optimizer, {**kept, "trainer": {**trainer, "step": step}})
                 last = training.save(step_folder(folder, step), state, keep=config.keep)
     return Run(model, History(tuple(log.steps)), last)
 
@@ -117,30 +129,22 @@ def row_order(count: int, config: TrainConfig, step: int) -> Tensor:
 
 
 def _step(
-    model: Transformer, optimizer: torch.optim.Optimizer, rows: Rows, index: Tensor, config: TrainConfig, step: int
+    model: ParallelModel, optimizer: torch.optim.Optimizer, rows: Rows, index: Tensor, config: TrainConfig, step: int
 ) -> Step:
     """One optimizer step, then one of the selection biases; `tokens` of the result are the step's targets.
 
     Each micro-batch contributes its summed losses over the tokens of the whole step, so its size does not matter.
     """
-    _, doc_ids, targets = rows.batch(index)
-    tokens = counts(doc_ids, targets)
-    means: dict[str, float] = {}
-    total, loads = 0.0, torch.zeros((), dtype=torch.int64)
-    for micro in index.split(config.micro_batch):
-        output = model(
-            *_batch(model, rows, micro),
-            mtp=config.mtp_weight > 0,
-            indexer=config.indexer,
-            recompute=config.recompute,
-        )
-        share = objective(output.losses, tokens, config)
-        share.backward()
-        total += share.item()
-        for name, loss in output.losses.items():
-            means[name] = means.get(name, 0.0) + loss.item() / max(tokens[name], 1)
-        loads = output.loads.cpu() + loads
-    norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm))
+    whole = rows.batch(index)
+    tokens = counts(*whole[1:])
+    shares = scales(tokens, config)
+    dp = model.meshes.dp
+    inputs, doc_ids, targets = (tensor.chunk(dp.size)[dp.rank].to(model.device) for tensor in whole)
+    sums = model.accumulate(
+        inputs, doc_ids, targets, model.layout.micro_batches, shares, indexer=config.indexer, recompute=config.recompute
+    )
+    total = sum(shares.get(name, 0.0) * value for name, value in sums.items())
+    norm = model.clip(config.clip_norm)
     lr = learning_rate(config, step)
     if not (math.isfinite(total) and math.isfinite(norm)):
         optimizer.zero_grad()
@@ -152,16 +156,30 @@ def _step(
         group["lr"] = lr
     optimizer.step()
     optimizer.zero_grad()
-    model.shift_biases(loads.to(next(model.parameters()).device), config.bias_speed)
+    loads = model.loads()
+    model.shift_biases(loads, config.bias_speed)
+    loads = loads.cpu()
     imbalance = (loads.amax(dim=1) / loads.double().mean(dim=1)).tolist()
+    means = {name: value / max(tokens[name], 1) for name, value in sums.items()}
     means["loss"] = means.pop("lm")
     return Step(step, tokens["lm"], grad_norm=norm, lr=lr, imbalance=tuple(imbalance), **means)
 
 
-def _held_out(model: Transformer, rows: Rows | None, config: TrainConfig) -> float | None:
+def _held_out(model: ParallelModel, rows: Rows | None, config: TrainConfig) -> float | None:
+    """Mean loss over all targets of `rows`; all replicas take as many, where none are left some without targets."""
     if rows is None:
         return None
-    return evaluate(model, rows, config.micro_batch, "warm-up" if config.indexer == "warm-up" else "frozen")
+    dp = model.meshes.dp
+    count = -(-len(rows) // (dp.size * config.micro_batch)) * config.micro_batch if dp.size > 1 else len(rows)
+    places = torch.arange(dp.rank * count, (dp.rank + 1) * count)
+    inputs, doc_ids, targets = rows.batch(places.clamp_max(len(rows) - 1))
+    targets[places >= len(rows)] = IGNORE
+    inputs, doc_ids, targets = (tensor.to(model.device) for tensor in (inputs, doc_ids, targets))
+    mode = "warm-up" if config.indexer == "warm-up" else "frozen"
+    total = model.evaluate(inputs, doc_ids, targets, config.micro_batch, mode)["lm"]
+    if not math.isfinite(total):
+        raise TrainError(f"the loss over {len(rows)} rows is {total}")
+    return total / rows.targets
 
 
 def _batch(model: Transformer, rows: Rows, index: Tensor) -> tuple[Tensor, ...]:
@@ -170,11 +188,16 @@ def _batch(model: Transformer, rows: Rows, index: Tensor) -> tuple[Tensor, ...]:
     return tuple(tensor.to(device) for tensor in rows.batch(index))
 
 
-def _optimizer(model: Transformer, config: TrainConfig) -> torch.optim.AdamW:
+def _state(model: ParallelModel, optimizer: torch.optim.Optimizer, documents: Mapping[str, Any]) -> TrainingState:
+    pieces = model.pieces() if model.meshes.world.size > 1 else None
+    return TrainingState(model.module, optimizer, documents, pieces=pieces)
+
+
+def _optimizer(model: ParallelModel, config: TrainConfig) -> torch.optim.AdamW:
     """AdamW that decays parameters of two and more dimensions: the matrices, stacked experts, the embedding and the
     compressors' position biases, but no norm, sink, base or scale. Parameters without a gradient are left alone.
     """
-    parameters = list(model.parameters())
+    parameters = list(model.parameters().values())
     groups = [
         {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": config.weight_decay},
         {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
@@ -182,7 +205,7 @@ def _optimizer(model: Transformer, config: TrainConfig) -> torch.optim.AdamW:
     return torch.optim.AdamW(groups, lr=config.peak_lr, betas=config.betas, eps=config.eps)
 
 
-def _restore(path: Path, trainer: dict[str, Any], model: Transformer, optimizer: torch.optim.Optimizer) -> int:
+def _restore(path: Path, trainer: dict[str, Any], model: ParallelModel, optimizer: torch.optim.Optimizer) -> int:
     """Put a checkpoint's weights and optimizer state in place; returns its step. Raises TrainError for another run."""
     documents = training.read_documents(path)
     known = documents.get("trainer")
@@ -196,7 +219,7 @@ def _restore(path: Path, trainer: dict[str, Any], model: Transformer, optimizer:
             raise TrainError(f"{path} is of model {saved}; this run trains {model.config}")
         if differing:
             raise TrainError(f"{path} is of another run: {'; '.join(differing)}")
-        training.load(path, TrainingState(model, optimizer))
+        training.load(path, _state(model, optimizer, {}))
     except CheckpointError as error:
         raise TrainError(f"{path} cannot be resumed: {error}") from None
     return int(known["step"])
@@ -212,5 +235,5 @@ def _plain(config: TrainConfig) -> dict[str, Any]:
     return {**asdict(config), "betas": list(config.betas)}
 
 
-def _progress(steps: range, done: int, total: int) -> "tqdm[int]":
-    return tqdm(steps, initial=done, total=total, unit="step", disable=not sys.stderr.isatty())
+def _progress(steps: range, done: int, total: int, rank: int) -> "tqdm[int]":
+    return tqdm(steps, initial=done, total=total, unit="step", disable=rank > 0 or not sys.stderr.isatty())
