@@ -86,6 +86,7 @@ def _call(home: Path, rank: int, job: dict[str, Any]) -> None:
     for name, lines in job["sources"].items():
         linecache.cache[name] = (sum(map(len, lines)), None, lines, name)
     torch.set_num_threads(job["threads"])
+    dist.set_debug_level_from_env()  # the fork server read its own environment's TORCH_DISTRIBUTED_DEBUG
     limit = timedelta(seconds=job["timeout_s"] + MARGIN_S)
     store = dist.FileStore(str(home / "store"), world)
     store.set_timeout(limit)
