@@ -75,8 +75,9 @@ def static_bytes(config: ModelConfig, layout: Layout) -> StaticBytes:
 
     Dense weights are split over tp (replicated where a weight has no split dimension) and, by `layout.sharding`, over
     the cp x dp ranks that share them; routed experts over ep and etp and, likewise, over the `expert_dp` ranks that
-    share them. A sharded buffer is padded to equal shards, as in Megatron-LM; FSDP2 pads tensor by tensor, which is
-    not counted.
+    share them, with `dp_replicate` those of one replica. A sharded buffer is padded to equal shards, as in Megatron-LM;
+    FSDP2 pads tensor by tensor, which is not counted. Our own trainer keeps weights and gradients whole through a step
+    of a pipeline, where this counts what the sharding asks for.
     """
     layout.check(config)
     stages = layout.stages(config)
@@ -110,9 +111,9 @@ def _rank_bytes(config: ModelConfig, layout: Layout, rank: int, stages: tuple[St
         """Parameters per device whose weight (gradient, optimizer state) it holds."""
         sharded = SHARDINGS.index(layout.sharding) >= SHARDINGS.index(sharded_from)
         counted = 0
-        for group, replicas in ((dense, layout.dense_dp), (experts, layout.expert_dp)):
+        for group, ranks in ((dense, layout.dense_shards), (experts, layout.expert_shards)):
             size = sum(local_size(weight, layout) for weight in group if weight.trained or not trained_only)
-            counted += -(-size // replicas) if sharded else size
+            counted += -(-size // ranks) if sharded else size
         return counted
 
     optimizer = layout.precision.optimizer * held("optimizer", True)
