@@ -1,4 +1,4 @@
-"""Run, publish and refresh the notebooks of the T-Rex reproduction; serve and evaluate checkpoints."""
+"""Run, publish and refresh the notebooks of the T-Rex reproduction; train, serve and evaluate models."""
 
 import os
 import shlex
@@ -12,15 +12,21 @@ from tyro.extras import SubcommandApp
 
 from trex.commands import solver
 from trex.commands.checkpoint import checkpoint
+from trex.commands.errors import told
 from trex.commands.evaluation import evaluation
+from trex.commands.train import train
 
 app = SubcommandApp()
 app.command(checkpoint, name="checkpoint", help="Look at weights, fetch, convert and check them.")
 app.command(evaluation, name="eval", help="Ask models for programs, run them confined, judge them, report.")
+app.command(train)
 app.command(solver.solve)
 app.command(solver.compare)
 SHOWN = 12  # changed values of one record that `trex publish` lists
-RESUMED = {"reproduce", "download", "dequantize", "convert", "eval"}  # commands that keep what they have finished
+# commands that keep what they have finished, and what they need to go on from there
+RESUMED = {
+    "reproduce": "", "download": "", "dequantize": "", "convert": "", "eval": "", "train": " with --resume",
+}  # fmt: skip
 MANY = ("--chapter", "--set", "--sets", "--k")  # options that take several values
 
 
@@ -164,14 +170,13 @@ def main() -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (ValueError, OSError) as error:
-        ours = type(error).__module__.startswith(
-            "trex."
-        )  # told by name: importing all rooms to name them takes seconds
-        if not ours and not isinstance(error, OSError):
+        line = told(error)
+        if line is None:
             raise
-        print(f"trex: {error.brief() if hasattr(error, 'brief') else error}", file=sys.stderr)
+        print(line, file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        goes_on = "; the same command goes on from there" if set(sys.argv[1:3]) & RESUMED else ""
+        asked = RESUMED.keys() & sys.argv[1:3]
+        goes_on = f"; the same command goes on from there{RESUMED[asked.pop()]}" if asked else ""
         print(f"trex: interrupted{goes_on}", file=sys.stderr)
         return 130

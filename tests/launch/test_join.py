@@ -159,6 +159,18 @@ def test_one_rank_raises_as_usual_and_leaves_its_traceback(tmp_path: Path, monke
     assert told["message"] == "KeyError: 'gone'" and 'raise KeyError("gone")' in told["extraInfo"]["py_callstack"]
 
 
+def test_groups_that_the_body_makes_have_the_time_out_too() -> None:
+    def limits() -> list[float]:
+        groups = [dist.new_group([0]), dist.init_device_mesh("cpu", (1, 1), mesh_dim_names=("a", "b"))["b"].get_group()]
+        return [g._get_backend(torch.device("cpu")).options._timeout.total_seconds() for g in groups]
+
+    with join(ALONE, "gloo", 30):
+        assert limits() == [30, 30]
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    assert min(limits()) >= 600  # torch's own again
+    dist.destroy_process_group()
+
+
 @pytest.mark.parametrize(
     ("backend", "timeout_s", "message"),
     [

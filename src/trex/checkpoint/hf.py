@@ -6,7 +6,9 @@ save_hf(model, Path("export"), names="official")     # what transformers, vLLM a
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace as changed
+from math import ceil
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from torch import Tensor
 from trex.checkpoint.errors import CheckpointError, refuse
 from trex.checkpoint.manifest import MANIFEST, fingerprint, header_problems, read_manifest, to_json, write_manifest
 from trex.checkpoint.names import OFFICIAL, STATE, place
+from trex.checkpoint.quantized import STEP
 from trex.checkpoint.released import expected
 from trex.checkpoint.shards import CONFIG, INDEX
 from trex.checkpoint.source import Source, Stored, Unit, open_source
@@ -77,13 +80,13 @@ def load_hf(folder: str | PathLike[str], dtype: torch.dtype | None = None, *, ve
         accepted = ", ".join(str(DTYPES[name]) for name in FLOATS)
         raise CheckpointError(f"dtype = {dtype!r}; accepted: None, {accepted}")
     folder = Path(folder)
-    digests = _digests(folder) if verify else {}
+    digests = digests_of(folder) if verify else {}
     source = open_source(folder)
     with torch.device("meta"):
         model = Transformer(source.config)
     state: dict[str, Tensor] = {}
     problems: list[str] = []
-    for units in _by_stored(source).values():
+    for units in by_stored(source):
         digest = hashlib.sha256()
         for unit in units:
             at = place(unit.name, unit.expected.shape, STATE, source.config.num_experts)
@@ -92,26 +95,45 @@ def load_hf(folder: str | PathLike[str], dtype: torch.dtype | None = None, *, ve
             elif state[at.name].dtype != _dtype(unit, dtype):
                 problems.append(f"{unit.name} is {unit.dtype}, unlike the other experts; give a dtype")
             whole = state[at.name][at.slice] if at.slices > 1 else state[at.name]
-            flat, filled = whole.view(-1), 0
-            for numbers in unit.numbers(whole.dtype, digest.update):
-                flat[filled : filled + numbers.numel()] = numbers.view(-1)
-                filled += numbers.numel()
-            if whole.is_floating_point() and not finite(whole):
+            if not fill(whole, unit, (0,) * whole.dim(), digest.update):
                 problems.append(f"{unit.name} is not finite")
             if unit.scale is not None and (scale := unit.scales()) is not None:
-                problems += _altered(unit.scale, hashlib.sha256(scale.numpy().data), digests)
-        problems += _altered(units[0].stored, digest, digests)
+                problems += altered(unit.scale, hashlib.sha256(scale.numpy().data), digests)
+        problems += altered(units[0].stored, digest, digests)
     refuse(problems, folder)
     model.load_state_dict(state, assign=True)
     return model
 
 
-def _by_stored(source: Source) -> dict[str, list[Unit]]:
+def fill(block: Tensor, unit: Unit, offset: Sequence[int], seen: Callable[[Any], object] = lambda piece: None) -> bool:
+    """Read a block of a unit's values, STEP rows at a time, and only the rows that it needs; whether all are finite.
+
+    block: of one or two dimensions, written in place, in its dtype, wherever it is. offset: of its first element in
+    the unit. seen: is given every piece of the bytes that are read; all of them where it is the whole.
+    """
+    if block.dim() == 1:  # as one row
+        block, offset = block.unsqueeze(0), (0, *offset)
+        row, end = 0, 1
+    else:
+        step = 1 if unit.format is None else STEP
+        row, end = offset[0] // step * step, offset[0] + len(block)
+        unit = _rows(unit, row, end)
+    top, left, good = offset[0], offset[1], True
+    for numbers in unit.numbers(block.dtype, seen):
+        wanted = numbers[max(0, top - row) :, left : left + block.shape[1]]
+        good = good and (not wanted.is_floating_point() or finite(wanted))
+        place = max(0, row - top)
+        block[place : place + len(wanted)] = wanted
+        row += len(numbers)
+    return good
+
+
+def by_stored(source: Source) -> list[list[Unit]]:
     """The units of each stored tensor in the order of their bytes."""
     groups: dict[str, list[Unit]] = {}
     for unit in source.units.values():
         groups.setdefault(unit.stored.name, []).append(unit)
-    return {name: sorted(units, key=lambda unit: unit.start) for name, units in groups.items()}
+    return [sorted(units, key=lambda unit: unit.start) for units in groups.values()]
 
 
 def _dtype(unit: Unit, dtype: torch.dtype | None) -> torch.dtype:
@@ -123,8 +145,26 @@ def _dtype(unit: Unit, dtype: torch.dtype | None) -> torch.dtype:
     return torch.promote_types(dtype, torch.float32) if unit.expected.kind == "f32" else dtype
 
 
-def _digests(folder: Path) -> dict[str, str]:
-    """SHA-256 of the stored tensors, as far as there is a manifest; all other files are compared with it here."""
+def _rows(unit: Unit, first: int, end: int) -> Unit:
+    """Some rows of a matrix. first: a multiple of STEP where it is quantised."""
+    rows, columns = unit.expected.shape
+    width, scale = (unit.stop - unit.start) // rows, unit.scale
+    if scale is not None and unit.format is not None:
+        entry = scale.entry
+        row, top, bottom = entry.size // entry.shape[0], first // unit.format.rows, ceil(end / unit.format.rows)
+        start, stop = entry.start + top * row, entry.start + bottom * row
+        scale = changed(scale, entry=changed(entry, shape=(bottom - top, entry.shape[1]), start=start, end=stop))
+    return changed(
+        unit, expected=changed(unit.expected, shape=(end - first, columns)),
+        start=unit.start + first * width, stop=unit.start + end * width, scale=scale,
+    )  # fmt: skip
+
+
+def digests_of(folder: Path) -> dict[str, str]:
+    """SHA-256 of the stored tensors, as far as there is a manifest; all other files are compared with it here.
+
+    Raises CheckpointError where files are missing or altered, and for headers that are not the manifest's.
+    """
     digests: dict[str, str] = {}
     problems: list[str] = []
     for name, expected_file in (read_manifest(folder) or {}).items():
@@ -140,6 +180,7 @@ def _digests(folder: Path) -> dict[str, str]:
     return digests
 
 
-def _altered(stored: Stored, digest: Any, digests: Mapping[str, str]) -> list[str]:
+def altered(stored: Stored, digest: Any, digests: Mapping[str, str]) -> list[str]:
+    """What is to be said of a tensor with this hash: a line where the manifest has another one."""
     wrong = stored.name in digests and digest.hexdigest() != digests[stored.name]
     return [f"{stored.name} in {stored.path.name} was altered"] if wrong else []

@@ -91,7 +91,7 @@ def block(form: Format, codes: Tensor, scale: Tensor, dtype: torch.dtype) -> Ten
 
     dtype: bfloat16 or float32. The products are exact in float32 (at least its subnormals) and rounded once.
     """
-    numbers = _from_e4m3(codes) if form is FP8 else _from_e2m1(codes)
+    numbers = _from_e4m3(codes) if form == FP8 else _from_e2m1(codes)
     factors = scale.view(torch.float8_e8m0fnu).to(torch.float32).unsqueeze(-1)
     whole = numbers.shape[1] // form.columns
     body = numbers[:, : whole * form.columns].unflatten(1, (whole, form.columns)) if whole else None
@@ -138,7 +138,7 @@ def codes(form: Format, numbers: Tensor, scale: Tensor) -> Tensor:
     power = scale.to(torch.int32) - 127
     power = power.repeat_interleave(form.columns, dim=-1)[..., : numbers.shape[1]]
     scaled = torch.ldexp(numbers.to(torch.float32), -power)
-    if form is FP8:
+    if form == FP8:
         return scaled.clamp(-form.largest, form.largest).to(torch.float8_e4m3fn)
     size = scaled.abs()
     code = torch.zeros(size.shape, dtype=torch.uint8)

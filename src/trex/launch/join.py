@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import torch.distributed as dist
+from torch.distributed import distributed_c10d
 from torch.distributed.elastic.multiprocessing.errors import get_error_handler
 
 from trex.device import BACKENDS
@@ -49,7 +50,7 @@ def join(place: Place, backend: str, timeout_s: float) -> Iterator[None]:
     """Initialise torch.distributed for the body, and destroy its group when every rank has reached the end.
 
     backend: gloo, nccl or hccl, or one for each kind of device (cpu:gloo,cuda:nccl). timeout_s: seconds that ranks wait
-    for each other, when they meet and in each collective.
+    for each other, when they meet and in each collective, also of groups that the body makes.
 
     Where the body raises on one of several ranks, the process prints the traceback and **exits here** with code 1:
     unwinding further could wait for ranks that wait for this one. A job of one rank raises as usual.
@@ -59,16 +60,18 @@ def join(place: Place, backend: str, timeout_s: float) -> Iterator[None]:
     _check(backend, timeout_s)
     handler = get_error_handler()
     handler.initialize()  # a rank that crashes in a library leaves Python's stack on stderr
+    limit = timedelta(seconds=timeout_s)
     try:
-        _meet(place, backend, timedelta(seconds=timeout_s))
-        try:
-            yield
-        except SystemExit as end:
-            if end.code not in (None, 0):
+        with _default_of_groups(limit):
+            _meet(place, backend, limit)
+            try:
+                yield
+            except SystemExit as end:
+                if end.code not in (None, 0):
+                    raise
+                _part()
                 raise
             _part()
-            raise
-        _part()
     except BaseException as error:
         if isinstance(error, SystemExit) and error.code in (None, 0):
             raise
@@ -91,6 +94,20 @@ def _check(backend: str, timeout_s: float) -> None:
         raise JoinError(f"backend {backend!r}; accepted: {', '.join(BACKENDS.values())}, or such as cpu:gloo,…")
     if dist.is_initialized():
         raise JoinError("this process has joined a group already")
+
+
+@contextlib.contextmanager
+def _default_of_groups(limit: timedelta) -> Iterator[None]:
+    """Groups that give no time-out, such as a DeviceMesh's, wait for `limit`, not for torch's 10 or 30 minutes."""
+    names = ("default_pg_timeout", "default_pg_nccl_timeout")
+    before = {name: getattr(distributed_c10d, name) for name in names}
+    for name in names:
+        setattr(distributed_c10d, name, limit)
+    try:
+        yield
+    finally:
+        for name in names:
+            setattr(distributed_c10d, name, before[name])
 
 
 def _meet(place: Place, backend: str, limit: timedelta) -> None:

@@ -1,6 +1,10 @@
-"""What follows from a weight's shape and name: the dimension that data parallelism shards, whose gradients are parts."""
+"""What follows from a weight's shape and name: which dimension is sharded, whose gradient is partial."""
+
+from collections.abc import Sequence
 
 from trex.model.layout import Layout
+
+BUCKET = 2**25  # numbers that are summed in one all-reduce
 
 
 def shard_dim(shape: tuple[int, ...], ranks: int) -> int | None:
@@ -20,3 +24,14 @@ def gradient_is_partial(name: str, layout: Layout) -> bool:
     name: as in `trex.model.weights`, not of a routed expert.
     """
     return layout.tp > 1 and (layout.sequence_parallel or ".attn." in name or ".ffn." in name)
+
+
+def buckets(sizes: Sequence[int]) -> list[slice]:
+    """Which tensors, one after the other, are summed in one all-reduce. sizes: numbers in each."""
+    found, begin, filled = [], 0, 0
+    for place, size in enumerate(sizes):
+        if place > begin and filled + size > BUCKET:
+            found.append(slice(begin, place))
+            begin, filled = place, 0
+        filled += size
+    return [*found, slice(begin, len(sizes))] if sizes else []

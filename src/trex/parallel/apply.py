@@ -83,10 +83,18 @@ class ParallelModel:
         return {name: parameter for stage in self.stages for name, parameter in stage.named_parameters()}
 
     def materialise(self, device: torch.device) -> None:
-        """Give a model that was built on the meta device memory for this rank's part, without values."""
+        """Give a model that was built on the meta device memory for this rank's part, without values.
+
+        Parameters are new objects afterwards: take `parameters()` and `pieces()` then.
+        """
         for stage in self.stages:
             stage.to_empty(device=device)
+        if self.meshes.world.size == 1:  # the model and its only stage share modules, and these parameters
+            for name, parameter in self.stages[0].named_parameters(recurse=False):
+                setattr(self.module, name, parameter)
         self.device = device
+        if self._pipeline is not None:
+            self._pipeline.device = device
 
     def pieces(self) -> dict[str, Piece]:
         """This rank's blocks of the model's tensors, buffers included, by name."""
@@ -107,8 +115,13 @@ class ParallelModel:
         """Forward and backward of the rows of this replica [rows, S]; leaves whole gradients on every rank.
 
         scales: of each loss, its weight over the tokens of the whole step; a loss of weight 0 is not trained, nor the
-        MTP block run if it is its loss. Returns each loss summed over all tokens of the step.
+        MTP block run if it is its loss. Returns each loss summed over all tokens of the step. Raises LayoutError where
+        the rows are no multiple of the micro-batches.
         """
+        if len(tokens) % micro_batches:
+            raise LayoutError(
+                f"micro-batches = {micro_batches}; accepted: divisors of this replica's {len(tokens)} rows"
+            )
         self._prepare(scales, indexer, recompute or self.layout.recompute == "full")
         if self._pipeline is not None:
             self._pipeline.accumulate(tokens, doc_ids, targets, micro_batches)

@@ -28,12 +28,10 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor, Shard
 
-from trex.model.sharding import shard_dim
+from trex.model.sharding import buckets, shard_dim
 from trex.parallel.collectives import Axis
 from trex.parallel.meshes import Meshes
 from trex.parallel.stage import Stage
-
-BUCKET = 2**25  # numbers that are summed in one all-reduce
 
 
 def shard(stage: Stage, meshes: Meshes, shared: Iterable[nn.Parameter] = ()) -> None:
@@ -101,22 +99,12 @@ def sum_over(gradients: Iterable[Tensor], axis: Axis) -> None:
     for gradient in gradients:
         by_dtype.setdefault(gradient.dtype, []).append(gradient)
     for tensors in by_dtype.values():
-        for bucket in _buckets(tensors):
+        for places in buckets([t.numel() for t in tensors]):
+            bucket = tensors[places]
             flat = torch.cat([tensor.reshape(-1) for tensor in bucket])
             dist.all_reduce(flat, group=axis.group)
             for tensor, summed in zip(bucket, flat.split([t.numel() for t in bucket]), strict=True):
                 tensor.copy_(summed.view_as(tensor))
-
-
-def _buckets(tensors: list[Tensor]) -> Iterable[list[Tensor]]:
-    bucket: list[Tensor] = []
-    for tensor in tensors:
-        if bucket and sum(t.numel() for t in bucket) + tensor.numel() > BUCKET:
-            yield bucket
-            bucket = []
-        bucket.append(tensor)
-    if bucket:
-        yield bucket
 
 
 def local(tensor: Tensor) -> Tensor:

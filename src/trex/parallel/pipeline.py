@@ -44,7 +44,7 @@ class Pipeline:
             raise LayoutError(f"schedule = {layout.schedule!r}; accepted in training: {', '.join(ENGINES)}")
         self.layout, self.meshes, self.device = layout, meshes, device
         self.stages, self.indices = list(stages), list(indices)
-        self._engines: dict[tuple[int, ...], Any] = {}
+        self._built: tuple[tuple[int, ...], Any] | None = None
 
     def accumulate(self, tokens: Tensor, doc_ids: Tensor, targets: Tensor, micro_batches: int) -> None:
         """Forward and backward of all micro-batches; gradients are added to those that are there.
@@ -95,11 +95,11 @@ class Pipeline:
         return (rows, length // split, config.hc_mult, config.hidden_size)
 
     def _engine(self, tokens: Tensor, micro_batches: int) -> Any:
-        """The engine for this number and shape of micro-batches."""
+        """The engine for this number and shape of micro-batches; another one takes its place, with its buffers."""
         key = (micro_batches, *tokens.shape)
-        if key not in self._engines:
-            self._engines[key] = self._build(tokens[: len(tokens) // micro_batches], micro_batches)
-        return self._engines[key]
+        if self._built is None or self._built[0] != key:
+            self._built = key, self._build(tokens[: len(tokens) // micro_batches], micro_batches)
+        return self._built[1]
 
     def _build(self, tokens: Tensor, micro_batches: int) -> Any:
         made = []

@@ -13,7 +13,7 @@ another thread of the program issues are not.
 Payloads are those of `trex.planner.comm`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -132,7 +132,7 @@ class Row:
         return self.measured == self.formula
 
 
-def beside(traffic: Traffic, transfers: Iterator[Transfer] | list[Transfer], meshes: Meshes) -> list[Row]:
+def beside(traffic: Traffic, transfers: Iterable[Transfer], meshes: Meshes) -> list[Row]:
     """Measurement beside formula, summed by operation and ranks; two axes may have the same ranks.
 
     transfers: of this rank. Groups of one rank send nothing and are left out.
@@ -146,6 +146,7 @@ def beside(traffic: Traffic, transfers: Iterator[Transfer] | list[Transfer], mes
     measured = {key: count for key, count in traffic.counts.items() if len(key.ranks) > 1}
     keys = sorted(measured.keys() | expected.keys(), key=lambda key: (OPERATIONS.index(key.operation), key.ranks))
     return [
-        Row(*key[:1], tuple(sorted(names.get(key, ()))), key.ranks, measured.get(key, Count()), expected.get(key, Count()))
+        Row(operation, tuple(sorted(names.get(key, ()))), ranks, measured.get(key, Count()), expected.get(key, Count()))
         for key in keys
+        for operation, ranks in [key]
     ]

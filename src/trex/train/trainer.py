@@ -135,7 +135,7 @@ def _step(
 
     Each micro-batch contributes its summed losses over the tokens of the whole step, so its size does not matter.
     """
-    whole = rows.batch(index)
+    whole = _cut(rows, index, model.layout.tp)
     tokens = counts(*whole[1:])
     shares = scales(tokens, config)
     dp = model.meshes.dp
@@ -172,7 +172,7 @@ def _held_out(model: ParallelModel, rows: Rows | None, config: TrainConfig) -> f
     dp = model.meshes.dp
     count = -(-len(rows) // (dp.size * config.micro_batch)) * config.micro_batch if dp.size > 1 else len(rows)
     places = torch.arange(dp.rank * count, (dp.rank + 1) * count)
-    inputs, doc_ids, targets = rows.batch(places.clamp_max(len(rows) - 1))
+    inputs, doc_ids, targets = _cut(rows, places.clamp_max(len(rows) - 1), model.layout.tp)
     targets[places >= len(rows)] = IGNORE
     inputs, doc_ids, targets = (tensor.to(model.device) for tensor in (inputs, doc_ids, targets))
     mode = "warm-up" if config.indexer == "warm-up" else "frozen"
@@ -186,6 +186,12 @@ def _batch(model: Transformer, rows: Rows, index: Tensor) -> tuple[Tensor, ...]:
     """Inputs, documents and targets of some rows, where the model is."""
     device = next(model.parameters()).device
     return tuple(tensor.to(device) for tensor in rows.batch(index))
+
+
+def _cut(rows: Rows, index: Tensor, multiple: int) -> tuple[Tensor, Tensor, Tensor]:
+    """`Rows.batch`, as long as the fullest of the rows and a multiple, which divides the length of a whole row."""
+    length = -(-rows.batch(index)[0].shape[1] // multiple) * multiple
+    return rows.tokens[index, :length], rows.doc_ids[index, :length], rows.labels[index, :length]
 
 
 def _state(model: ParallelModel, optimizer: torch.optim.Optimizer, documents: Mapping[str, Any]) -> TrainingState:
