@@ -258,7 +258,7 @@ def test_equal_parts_are_summed():
 @pytest.mark.parametrize("arguments, message", [
     (dict(layout=Layout(cp=2)), "cp = 2; accepted: 1"),
     (dict(layout=Layout(recompute="selective")), "recompute = 'selective'; accepted: none, full"),
-    (dict(layout=Layout(pp=2, vpp=2, schedule="zb-v", recompute="full")), "recompute = 'full' under zb-v; accepted: none"),
+    (dict(layout=Layout(pp=3, vpp=2, schedule="zb-v", recompute="full")), "recompute = 'full' under zb-v"),
     (dict(layout=Layout(tp=2), pipeline_rank=1), "pipeline_rank = 1; accepted: 0 to 0"),
     (dict(layout=Layout(dp=4, dp_replicate=2, sharding="optimizer"), shard_rank=2), "shard_rank = 2; accepted: 0 to 1"),
     (dict(layout=Layout(tp=3)), "tp = 3; accepted: divisors of"),

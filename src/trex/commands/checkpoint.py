@@ -114,7 +114,7 @@ def convert(
 def export(step_folder: StepFolder, target: Target, names: Literal["official", "transformers"] = "official") -> int:
     """Write the model of a training checkpoint as a folder that `serve`, transformers and others read.
 
-    In bounded memory, whatever the number of ranks that saved it.
+    In bounded memory, whatever the number of ranks that saved it. With the checkpoint's tokenizer, if it has one.
 
     Args:
         step_folder: step-… of a run's folder.
@@ -122,8 +122,10 @@ def export(step_folder: StepFolder, target: Target, names: Literal["official", "
         names: Those of the released files, or those of transformers' state dict.
     """
     from trex.checkpoint.export import export_hf as work
+    from trex.checkpoint.training import read_documents
 
-    print(work(step_folder, target, names=names))
+    tokenizer = read_documents(step_folder).get("tokenizer")
+    print(work(step_folder, target, names=names, extra={"trex_tokenizer.json": tokenizer} if tokenizer else None))
     return 0
 
 

@@ -8,6 +8,7 @@ Equality is asked for in float64, where only the order of sums differs; in float
 """
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from math import sqrt
 
@@ -22,6 +23,8 @@ from trex.model.transformer import Transformer
 from trex.parallel.apply import ParallelModel, apply
 from trex.parallel.data import local
 from trex.parallel.meshes import meshes
+from trex.parallel.observed import Observed
+from trex.parallel.traffic import Row, Traffic, beside
 
 WEIGHTS = {"lm": 1.0, "mtp": 0.3, "indexer": 1.0, "balance": 0.01}  # of the losses
 LEARNING_RATE, DECAY, EPS = 1e-2, 0.1, 1e-6  # of AdamW
@@ -53,6 +56,7 @@ class Outcome:
     parameters: Blocks  # after the last step, buffers included
     loads: Tensor  # [layers, E], of the last step
     held: Mapping[str, int]  # bytes of this rank's weights, gradients and optimizer states between steps
+    traffic: list[Row]  # of the last step: what was sent, beside the formula; empty where one rank is alone
 
 
 def batch(problem: Problem, step: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -98,16 +102,24 @@ def train(layout: Layout, micro_batches: int, problem: Problem) -> Outcome:
     optimizer = torch.optim.AdamW(parameters, lr=LEARNING_RATE, weight_decay=DECAY, eps=EPS)
     losses, norms, gradients = [], [], dict[str, Tensor]()
     held = {"gradients": 0}
+    traffic, observed = Traffic(), None
     for number in range(problem.steps):
-        losses.append(step(mine, micro_batches, problem, number))
-        if number == 0:
-            gradients = {name: gradient.clone() for name, gradient in mine.gradients().items()}
-        held["gradients"] = sum(map(_bytes, mine.gradients().values()))
-        norms.append(mine.clip(CLIP))
-        optimizer.step()
-        optimizer.zero_grad()
-        loads = mine.loads()
+        last = number == problem.steps - 1
+        observed = Observed(mine) if last and mesh.world.size > 1 and not problem.recompute else None
+        with traffic if last else nullcontext():
+            losses.append(step(mine, micro_batches, problem, number))
+            if number == 0:
+                gradients = {name: gradient.clone() for name, gradient in mine.gradients().items()}
+            held["gradients"] = sum(map(_bytes, mine.gradients().values()))
+            norms.append(mine.clip(CLIP))
+            optimizer.step()
+            optimizer.zero_grad()
+            loads = mine.loads()
         mine.shift_biases(loads, SPEED)
+    rows = []
+    if observed is not None:
+        documents = rows_of(mine, problem, problem.steps - 1)[1]
+        rows = beside(traffic, observed.transfers(documents, micro_batches, problem.indexer), mesh)
     pieces = mine.pieces()
     states = [local(t) for state in optimizer.state.values() for t in state.values()]
     held |= {
@@ -116,20 +128,26 @@ def train(layout: Layout, micro_batches: int, problem: Problem) -> Outcome:
     }
     return Outcome(
         losses, norms, {name: (gradient, pieces[name].offset) for name, gradient in gradients.items()},
-        {name: (local(p.tensor).detach().clone(), p.offset) for name, p in pieces.items()}, loads, held,
+        {name: (local(p.tensor).detach().clone(), p.offset) for name, p in pieces.items()}, loads, held, rows,
     )  # fmt: skip
 
 
 def step(mine: ParallelModel, micro_batches: int, problem: Problem, number: int) -> dict[str, float]:
     """Forward and backward of one step's rows; returns the losses."""
-    tokens, documents, targets = batch(problem, number)
+    _, documents, targets = batch(problem, number)
     found = counts(Documents.packed(documents, {SPARSE}), targets)
     scales = {name: weight / int(found[name]) for name, weight in problem.weights.items() if weight and found[name]}
-    dp = mine.meshes.dp
-    tokens, documents, targets = (t.chunk(dp.size)[dp.rank] for t in (tokens, documents, targets))
+    tokens, documents, targets = rows_of(mine, problem, number)
     return mine.accumulate(
         tokens, documents, targets, micro_batches, scales, indexer=problem.indexer, recompute=problem.recompute
     )
+
+
+def rows_of(mine: ParallelModel, problem: Problem, number: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The part of a step's rows that this replica trains on."""
+    dp = mine.meshes.dp
+    tokens, documents, targets = (t.chunk(dp.size)[dp.rank] for t in batch(problem, number))
+    return tokens, documents, targets
 
 
 def several(rank: int, layouts: list[tuple[Layout, int]], problem: Problem) -> list[Outcome]:
