@@ -153,7 +153,8 @@ def test_the_whole_grid(large: Outcome, layouts: dict[str, Layout]) -> None:
 )
 def test_what_a_recipe_may_change(change: dict[str, object]) -> None:
     problem = replace(SMALL, **change)
-    chosen = ("tp2 dp2 ep2 parameters", "pp2 tp2 sp ep2", "pp2 interleaved dp2 ep2", "pp2 zb-v dp2 parameters")
+    chosen = ["tp2 dp2 ep2 parameters", "pp2 tp2 sp ep2", "pp2 interleaved dp2 ep2"]
+    chosen += [] if problem.recompute else ["pp2 zb-v dp2 parameters"]
     check({name: FOUR[name] for name in chosen}, problem, train(Layout(), 2, problem))
 
 

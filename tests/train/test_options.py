@@ -10,7 +10,10 @@ from trex.model.layout import Layout, LayoutError
 from trex.train.options import described, layout, recipe
 from trex.train.recipes import TrainError, embedded_cpt, published_cpt
 
-TEXT = "tp=2,pp=2, vpp=2,ep=2,sharding=parameters,sequence_parallel=true,schedule=zb-v,stage_layers=2/3/1/2,noop_layers=0/7"
+TEXT = (
+    "tp=2,pp=2, vpp=2,ep=2,sharding=parameters,sequence_parallel=true,schedule=zb-v,stage_layers=2/3/1/2,noop_layers="
+)
+TEXT += "0/7"
 FULL = Layout(
     tp=2, pp=2, vpp=2, ep=2, sharding="parameters", sequence_parallel=True, schedule="zb-v", stage_layers=(2, 3, 1, 2),
     noop_layers=(0, 7),

@@ -73,7 +73,8 @@ def train(
     job = Job(
         layout, model, recipe, set, documents, data, held_out, folder or paths.runs() / "train", resume, seed, dtype
     )
-    warnings.filterwarnings("ignore" if place.rank else "default", category=UserWarning)  # the first rank speaks
+    if place.rank:
+        warnings.filterwarnings("ignore")  # the first rank has the same
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"torch\.")
     if place.world_size > 1:
         signal.signal(signal.SIGINT, lambda *_: _interrupted(place.rank))

@@ -121,7 +121,7 @@ def balance_loss(
     """
     e, k = scores.shape[-1], experts.shape[-1]
     chosen = torch.zeros_like(scores).scatter_(-1, experts, 1.0)
-    count = total(documents.per_document(chosen))
-    share = total(documents.per_document(scores / scores.sum(dim=-1, keepdim=True)))
-    tokens = total(documents.per_document(torch.ones_like(scores[..., :1]))).clamp_min(1)
-    return (e / k * count * share / tokens).sum()
+    share = scores / scores.sum(dim=-1, keepdim=True)
+    sums = total(documents.per_document(torch.cat([chosen, share, torch.ones_like(share[..., :1])], dim=-1)))
+    count, share, tokens = sums.split([e, e, 1], dim=-1)
+    return (e / k * count * share / tokens.clamp_min(1)).sum()

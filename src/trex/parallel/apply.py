@@ -42,6 +42,12 @@ def check(layout: Layout) -> None:
             raise LayoutError(f"{field} = {getattr(layout, field)!r}; accepted in training: {accepted!r}")
     if layout.recompute == "selective":
         raise LayoutError("recompute = 'selective'; accepted in training: none, full")
+    _check_recompute(layout.schedule, layout.recompute == "full")
+
+
+def _check_recompute(schedule: str, recompute: bool) -> None:
+    if recompute and schedule == "zb-v":  # the engine starts a backward pass of its own for each group of weights
+        raise LayoutError("recompute = 'full' under zb-v; accepted: none, as each layer would be recomputed many times")
 
 
 class ParallelModel:
@@ -116,13 +122,15 @@ class ParallelModel:
 
         scales: of each loss, its weight over the tokens of the whole step; a loss of weight 0 is not trained, nor the
         MTP block run if it is its loss. Returns each loss summed over all tokens of the step. Raises LayoutError where
-        the rows are no multiple of the micro-batches.
+        the rows are no multiple of the micro-batches, and for recomputation under zb-v.
         """
+        recompute = recompute or self.layout.recompute == "full"
+        _check_recompute(self.layout.schedule, recompute)
         if len(tokens) % micro_batches:
             raise LayoutError(
                 f"micro-batches = {micro_batches}; accepted: divisors of this replica's {len(tokens)} rows"
             )
-        self._prepare(scales, indexer, recompute or self.layout.recompute == "full")
+        self._prepare(scales, indexer, recompute)
         if self._pipeline is not None:
             self._pipeline.accumulate(tokens, doc_ids, targets, micro_batches)
         else:
@@ -221,6 +229,8 @@ class ParallelModel:
     def _sum_gradients(self) -> None:
         """What FSDP2 has not summed: whole weights over replicas, parts over tp, the embedding over its copies."""
         meshes, found = self.meshes, self.parameters()
+        if meshes.ends.size > 1 and self.config.mtp_layers and EMBEDDING in found and found[EMBEDDING].grad is None:
+            found[EMBEDDING].grad = torch.zeros_like(found[EMBEDDING])  # the MTP block was not run: copies stay equal
         plain = {n: p.grad for n, p in found.items() if p.grad is not None and not isinstance(p, DTensor)}
         data.sum_over((g for n, g in plain.items() if EXPERTS in n), meshes.expert_dp)
         data.sum_over((g for n, g in plain.items() if EXPERTS not in n), meshes.dp)
@@ -230,7 +240,8 @@ class ParallelModel:
             if EXPERTS not in n and n not in self._split and gradient_is_partial(n, self.layout)
         ]  # fmt: skip
         data.sum_over(partial, meshes.tp)
-        data.sum_over((g for n, g in gradients.items() if n == EMBEDDING), meshes.ends)
+        if self.config.mtp_layers:
+            data.sum_over((g for n, g in gradients.items() if n == EMBEDDING), meshes.ends)
 
     def _losses(self) -> dict[str, float]:
         names = ("lm", "mtp", "indexer", "balance")

@@ -5,8 +5,6 @@
     reduce       all-reduce                nothing                      partial sums -> replicated
     gather       all-gather                reduce-scatter               split -> replicated, used in part
     scatter_sum  reduce-scatter            all-gather                   partial sums -> split
-    split        take the own part         all-gather                   replicated -> split
-    join         all-gather                take the own part            split -> replicated
     exchange     all-to-all                all-to-all                   split along one dimension -> along another
 
 The first four are Megatron-LM's f, g and their twins for sequence parallelism (arXiv 1909.08053, 2205.05198). One rank
@@ -113,8 +111,6 @@ copy = _map("copy", _nothing, all_reduce)
 reduce = _map("reduce", all_reduce, _nothing)
 gather = _map("gather", all_gather, reduce_scatter)
 scatter_sum = _map("scatter_sum", reduce_scatter, all_gather)
-split = _map("split", own_part, all_gather)
-join = _map("join", all_gather, own_part)
 
 
 def exchange(x: Tensor, axis: Axis, divide: int, unite: int) -> Tensor:

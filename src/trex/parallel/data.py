@@ -9,8 +9,9 @@
 
 FSDP2 does it (`torch.distributed.fsdp.fully_shard`), a layer at a time: dense weights over the dp ranks, routed experts
 over the ranks with the same experts. With `dp_replicate` (HSDP) it shards within each replica and sums the shards of
-the replicas by all-reduce. In a pipeline weights are gathered and gradients reduced once a step whatever the sharding,
-as its engine sums gradients over micro-batches first and computes them apart from those of activations.
+the replicas by all-reduce once a step. In a pipeline weights are gathered and gradients reduced once a step whatever
+the sharding, as its engine sums gradients over micro-batches first and computes them apart from those of activations.
+Of more than three stages per rank the engine keeps the weights of three, and gathers again what comes back.
 
 A weight is sharded along a dimension that leaves no rank an empty shard: the first where it can be, else another one
 that divides evenly; what has none, such as three mHC scales over four ranks, stays whole and its gradient is summed by
@@ -81,6 +82,7 @@ def before_micro_batch(stage: Stage, sharding: str, last: bool) -> None:
     for module in sharded_modules(stage):
         module.set_is_last_backward(last)
         module.set_requires_gradient_sync(last or sharding in ("gradients", "parameters"), recurse=False)
+        module.set_requires_all_reduce(last, recurse=False)  # of replicas, once a step
         module.set_reshard_after_backward(last or sharding == "parameters", recurse=False)
 
 

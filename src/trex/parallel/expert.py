@@ -1,12 +1,14 @@
 """Expert parallelism: each rank has E / ep of a layer's routed experts, and of each expert 1 / etp of its channels.
 
-Each of the dp x tp ranks of a pipeline rank routes tokens of its own (of tokens that tp ranks share each takes a
-part). A row, one choice of one token, goes to the etp ranks that hold its expert, and their parts of the result come
-back and are added. No row is dropped. Per layer and rank, forward, the backward mirrors it:
+Each of the dp x tp ranks of a pipeline rank routes tokens of its own (of tokens that tp ranks share each takes a part).
+A row, one choice of one token, goes to the etp ranks that hold its expert, and their parts of the result come back and
+are added. No row is dropped. Per layer and rank, forward, the backward mirrors it:
 
     counts       all-to-all of E / ep integers to each rank
     dispatch     all-to-all of rows [d] and of their weights, sizes as routed
     combine      all-to-all of rows [d]
+    tp           enters and leaves as an attention does (`tensor`); where tp ranks share tokens, the sum that leaves
+                 also brings the routed experts' results of each rank's tokens to the others
 
 Dispatch overlaps with the shared expert's first projections, combine with its last. The loads that move the selection
 biases are summed over ranks after the step (`ParallelModel.loads`). Hash-routed layers differ in the gate only.
@@ -17,6 +19,7 @@ from typing import cast
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.nn import functional
 
 from trex.kernels import ops
 from trex.model.documents import Documents
@@ -35,22 +38,27 @@ class ExpertParallelMoE(MoE):
 
     def forward(self, x: Tensor, tokens: Tensor, documents: Documents) -> tuple[Tensor, Routing]:
         """As in `MoE`, of the streams between sub-layers; the load is that of this rank's tokens."""
-        places = self.region.places(tokens.shape[SEQUENCE])
+        region, places = self.region, self.region.places(tokens.shape[SEQUENCE])
         mine = documents.part(places)
-        own = self.region.own(x)
+        shared = self.shared_experts is not None
+        whole = region.enter(x) if shared or not region.sequence_parallel else x
+        own = x if region.sequence_parallel else whole[:, places]
         flat = own.flatten(0, 1)
         weights, experts, scores = self.gate(flat, tokens[:, places].flatten())
-        routed = self._routed(flat, weights, experts, self.region.enter(x) if self.shared_experts is not None else None)
-        y, shared = routed
-        y = self.region.all(y.view(own.shape))
-        if shared is not None:
-            y = y + self.region.leave(shared)
+        routed, part = self._routed(flat, weights, experts, whole if shared else None)
+        y = routed.view(own.shape)
+        if region.sequence_parallel:
+            y = y if part is None else y + region.leave(part)
+        else:  # a rank's tokens are its part of the sum over ranks
+            after = tokens.shape[SEQUENCE] - places.stop
+            y = functional.pad(y, (0, 0, places.start, after))
+            y = region.leave((y if part is None else y + part).to(x.dtype))
         load = experts[mine.real.flatten()].flatten().bincount(minlength=scores.shape[-1])
         balance = None
         if self.gate.tid2eid is None:
             shape = (*own.shape[:2], -1)
             balance = balance_loss(
-                scores.view(shape), experts.view(shape), mine, lambda sums: collectives.reduce(sums, self.region.axis)
+                scores.view(shape), experts.view(shape), mine, lambda sums: collectives.reduce(sums, region.axis)
             )
         return y.to(x.dtype), Routing(load, balance)
 

@@ -38,8 +38,9 @@ class Observed:
             hook.remove()
         mine, meshes = self.mine, self.mine.meshes
         parts = doc_ids.chunk(micro_batches)
+        first = mine.stages[0]
         work = Work(
-            doc_ids.shape[1], len(parts[0]), micro_batches, mine.stages[0].dtype.itemsize, mine.stages[0].ahead, indexer,
+            doc_ids.shape[1], len(parts[0]), micro_batches, first.dtype.itemsize, first.ahead, indexer,
             packs=tuple(map(_pack, parts)), routing=self._routing(micro_batches),
         )  # fmt: skip
         shard_rank = meshes.dense.get_local_rank("shard") if meshes.dense is not None else 0

@@ -54,14 +54,6 @@ class Region:
             return collectives.scatter_sum(partial, self.axis, SEQUENCE)
         return collectives.reduce(partial, self.axis)
 
-    def own(self, x: Tensor) -> Tensor:
-        """This rank's tokens of the streams between sub-layers."""
-        return x if self.sequence_parallel else collectives.split(x, self.axis, SEQUENCE)
-
-    def all(self, own: Tensor) -> Tensor:
-        """The streams between sub-layers of this rank's tokens."""
-        return own if self.sequence_parallel else collectives.join(own, self.axis, SEQUENCE)
-
     def places(self, length: int) -> slice:
         """Places of this rank's tokens."""
         return self.axis.part(length)
@@ -94,7 +86,9 @@ class TensorParallelIndexer(Indexer):
     def select(self, index: Index, blocks: Blocks) -> Tensor | None:
         """As in `Indexer`, for all tokens."""
         own = super().select(index, self._own(blocks))
-        return None if own is None else collectives.all_gather(own, self.axis, SEQUENCE)
+        if own is None:
+            return None
+        return collectives.all_gather(own.to(torch.int32), self.axis, SEQUENCE).to(torch.int64)
 
     def loss(self, index: Index, blocks: Blocks, mass: Tensor, selected: Tensor | None) -> Tensor:
         """As in `Indexer`, 0 for the tokens of other ranks. mass: that of this rank's heads."""

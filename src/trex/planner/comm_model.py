@@ -3,14 +3,14 @@
 Per micro-batch of [B, S] tokens, by the file of `trex.parallel` that does it; "whole" is [B, S, d], "part" a tp-th:
 
     part                            forward (again where a layer is recomputed)     backward
-    tensor: attention, shared       enter; leave                                    transposed, see `_Region`
+    tensor: attention               enter; leave                                    transposed, see `_Region`
     tensor: indexer                 all-to-all of queries and weights of heads      the same, where it is trained
                                     all-gather of ids; reduce-scatter of mass
-    expert: tokens                  without sequence parallelism: all-gather of     all-gather of part
-                                    part
+    expert: tokens                  enter; leave (with sequence parallelism for     transposed
+                                    the shared expert alone)
     expert: counts                  all-to-all of E / ep integers per rank
     expert: rows                    all-to-all of rows out and, combined, back      the same
-    expert: balance                 all-reduce of 3 sums over documents
+    expert: balance                 all-reduce of sums over documents
     vocabulary: embedding           leave                                           transposed
     vocabulary: cross-entropy       enter; all-gather of 3 numbers per token        transposed
     pipeline: streams               send and receive of n wholes (or parts)         the same
@@ -24,8 +24,8 @@ from trex.model.config import SPARSE, WINDOW, ModelConfig
 from trex.model.layout import Layout, Stage, rank_of_stage
 from trex.planner.comm_work import Transfer, Work
 
-INTEGER = 8  # bytes: int64
-SUMS = 3  # numbers per token or documents' sums that a cross-entropy or a balance loss exchanges
+INTEGER, SHORT = 8, 4  # bytes: int64, int32
+SUMS = 3  # numbers per token that a cross-entropy exchanges
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,6 @@ class _Region:
             yield Transfer(name, "all-gather", "tp", 1, self.part)
         elif self.layout.tp > 1:
             yield Transfer(name, "all-reduce", "tp", times, times * self.whole)
-
-    def own_and_all(self, name: str, times: int) -> Iterator[Transfer]:
-        if self.layout.tp > 1 and not self.layout.sequence_parallel:
-            yield Transfer(name, "all-gather", "tp", times + 1, (times + 1) * self.part)
 
 
 def model_traffic(config: ModelConfig, layout: Layout, work: Work, stages: Iterable[Stage]) -> Iterator[Transfer]:
@@ -94,7 +90,7 @@ def _attention(
         yield Transfer(name, "all-to-all", "tp", passes, passes * held * (layout.tp - 1) // layout.tp)
     selects = work.indexer != "warm-up" and pack.most > config.index_topk
     if selects:
-        ids = tokens // layout.tp * config.index_topk * INTEGER
+        ids = tokens // layout.tp * config.index_topk * SHORT
         yield Transfer(name, "all-gather", "tp", times, times * ids)
     if work.indexer != "frozen":
         mass = tokens * (config.index_topk if selects else pack.entries) * work.size
@@ -104,10 +100,9 @@ def _attention(
 def _moe(
     config: ModelConfig, layout: Layout, work: Work, region: _Region, hashed: bool, block: str, number: int, times: int
 ) -> Iterator[Transfer]:
-    yield from region.own_and_all("expert: tokens", times)
-    if config.num_shared_experts:
-        yield from region.enter("tensor: shared expert", times)
-        yield from region.leave("tensor: shared expert", times)
+    if config.num_shared_experts or not layout.sequence_parallel:
+        yield from region.enter("expert: tokens", times)
+        yield from region.leave("expert: tokens", times)
     ranks = layout.ep * layout.etp
     if ranks > 1:
         counts = (ranks - 1) * config.num_experts // layout.ep * INTEGER
@@ -121,9 +116,8 @@ def _moe(
             payload = (times * there + back) * width * work.size
             yield Transfer(name, "all-to-all", "experts", times + 1, _integer(payload))
     if layout.tp > 1 and not hashed:
-        for width in (config.num_experts, config.num_experts, 1):  # counts, shares, tokens
-            sums = work.pack(number).documents * width * work.size
-            yield Transfer("expert: balance", "all-reduce", "tp", times, times * sums)
+        sums = work.pack(number).documents * (2 * config.num_experts + 1) * work.size  # counts, shares, tokens
+        yield Transfer("expert: balance", "all-reduce", "tp", times, times * sums)
 
 
 def _cross_entropy(layout: Layout, work: Work, region: _Region) -> Iterator[Transfer]:

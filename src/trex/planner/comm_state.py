@@ -87,7 +87,7 @@ def _sums(config: ModelConfig, layout: Layout, work: Work, weights: Sequence[_He
         (
             "pipeline: embedding",
             "ends",
-            _ends(config, layout, work),
+            _ends(config, layout),
             [h for h in dense if h.weight.part == "embedding"],
         ),
     ):
@@ -109,7 +109,7 @@ def _fsdp(layout: Layout, work: Work, weights: Iterable[_Held], axis: str, gathe
     if reduced:
         yield Transfer("data: gradients", "reduce-scatter", axis, reduces, reduces * ranks * reduced)
         if layout.dp_replicate > 1:
-            yield Transfer("data: gradients", "all-reduce", "replica", reduces, reduces * reduced)
+            yield Transfer("data: gradients", "all-reduce", "replica", 1, reduced)
 
 
 def _gathers(layout: Layout, work: Work, stage: Stage, name: str) -> int:
@@ -163,7 +163,7 @@ def _has_gradient(weight: Weight, work: Work, stage: Stage) -> bool:
         return False
     if ".attn.indexer." in weight.name:
         return work.indexer != "frozen"
-    return weight.part != "embedding" or stage.embedding or work.mtp
+    return True
 
 
 def _twice(config: ModelConfig, layout: Layout, stages: Sequence[Stage]) -> set[str]:
@@ -172,6 +172,6 @@ def _twice(config: ModelConfig, layout: Layout, stages: Sequence[Stage]) -> set[
     return {weight.name for weight in embedding_weights(config)} if with_embedding > 1 else set()
 
 
-def _ends(config: ModelConfig, layout: Layout, work: Work) -> int:
-    """Ranks with a copy of the embedding whose gradient is trained."""
-    return 1 + (work.mtp and any(stage.embedding_copy for stage in layout.stages(config)))
+def _ends(config: ModelConfig, layout: Layout) -> int:
+    """Ranks with a copy of the embedding."""
+    return 1 + any(stage.embedding_copy for stage in layout.stages(config))

@@ -128,7 +128,8 @@ def _recipe_value(name: str, value: Any) -> Any:
         if (number := _number(value)) is not None:
             return number
     elif kind is not str:  # betas
-        numbers = [_number(part) for part in (value.split("/") if isinstance(value, str) else value or ())]
+        parts = value.split("/") if isinstance(value, str) else value
+        numbers = [_number(part) for part in parts] if isinstance(parts, list | tuple) else []
         if len(numbers) == 2 and None not in numbers:
             return tuple(numbers)
     accepted = {bool: "true, false", int: "whole numbers", float: "numbers", str: "text"}.get(kind, "two: 0.9/0.95")
