@@ -21,6 +21,11 @@ from torch import Tensor
 from torch.autograd import Function
 
 
+# torch 2.13 renamed both
+_GATHER = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+_REDUCE_SCATTER = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+
+
 @dataclass(frozen=True)
 class Axis:
     """The ranks along one dimension of a mesh, and the place of this one among them."""
@@ -50,7 +55,7 @@ def all_gather(x: Tensor, axis: Axis, dim: int = 0) -> Tensor:
         return x
     x = x.contiguous()
     parts = x.new_empty(axis.size, *x.shape)
-    dist.all_gather_into_tensor(parts.view(-1, *x.shape[1:]), x, group=axis.group)
+    _GATHER(parts.view(-1, *x.shape[1:]), x, group=axis.group)
     return parts.movedim(0, dim).flatten(dim, dim + 1)
 
 
@@ -60,7 +65,7 @@ def reduce_scatter(x: Tensor, axis: Axis, dim: int = 0) -> Tensor:
         return x
     parts = x.unflatten(dim, (axis.size, -1)).movedim(dim, 0).contiguous()
     own = parts.new_empty(parts.shape[1:])
-    dist.reduce_scatter_tensor(own, parts.view(-1, *parts.shape[2:]), group=axis.group)
+    _REDUCE_SCATTER(own, parts.view(-1, *parts.shape[2:]), group=axis.group)
     return own
 
 

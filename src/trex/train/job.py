@@ -92,7 +92,8 @@ def carry_out(job: Job, ranks: Together, device: Device, timeout_s: float, say: 
     def go() -> Run:
         return train(
             model, corpus.rows, asked.recipe, layout=asked.layout, held_out=corpus.held_out, folder=job.folder,
-            documents=documents, resume=job.resume, device=device,
+            weights=Path(job.model) if asked.start.weights else None, documents=documents, resume=job.resume,
+            device=device,
         )  # fmt: skip
 
     run = agree(ranks, go)

@@ -1,12 +1,12 @@
 """What a run starts from: a small model with random weights, or a folder with config.json, weights and tokenizer."""
 
 import json
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
-from trex.checkpoint import load_hf
 from trex.checkpoint.shards import CONFIG
 from trex.data.problem import DataError
 from trex.data.tokens import Tokenizer
@@ -71,14 +71,9 @@ class Start:
         return found
 
     def model(self, config: ModelConfig, seed: int, dtype: str) -> Transformer:
-        """The whole model on the CPU. Raises CheckpointError for weights that cannot be loaded, TrainError."""
-        kind = DTYPES[dtype]
-        if self.weights:
-            model = load_hf(self.name, torch.promote_types(kind, torch.float32))
-            if model.config.mtp_layers != config.mtp_layers:
-                raise TrainError(f"{self.name} has no weights of its MTP block; set num_nextn_predict_layers to 0")
-            return model.to(kind)
-        return Transformer(config, seed=seed).to(kind)
+        """The model: of weights the shapes only, which `train` fills; otherwise random on the CPU."""
+        with torch.device("meta") if self.weights else nullcontext():
+            return Transformer(config, seed=seed).to(DTYPES[dtype])
 
 
 def parameters_per_rank(config: ModelConfig, layout: Layout) -> tuple[int, ...]:

@@ -20,6 +20,7 @@ from tqdm import tqdm
 from trex import parallel
 from trex.checkpoint import training
 from trex.checkpoint.errors import CheckpointError
+from trex.checkpoint.hf_pieces import load_pieces
 from trex.checkpoint.steps import remove_all, step_folder
 from trex.checkpoint.together import Together
 from trex.checkpoint.training import TrainingState
@@ -50,6 +51,7 @@ def train(
     config: TrainConfig,
     *,
     layout: Layout | None = None,
+    weights: Path | None = None,
     held_out: Rows | None = None,
     folder: Path | None = None,
     documents: Mapping[str, Any] | None = None,
@@ -59,6 +61,8 @@ def train(
     """Train `model` in place and return it with the history of its losses.
 
     layout: over the ranks of torch.distributed, which all call this with the same arguments; None: one process.
+    weights: a Hugging Face folder that a model of shapes only, built on the meta device, is filled from, each rank its
+    own part.
 
     folder: gets `steps.jsonl` and the checkpoints `step-…`; None writes nothing. documents: JSON documents that go into
     every checkpoint, such as the tokenizer, beside "config" (the model's) and "trainer" (the run's). resume: go on from
@@ -78,7 +82,14 @@ def train(
     last = training.newest(folder) if resume and folder is not None else None
     if folder is not None and last is None:
         ranks.of_first(partial(remove_all, folder))
-    mine = parallel.apply(model.to(device.torch), layout, parallel.meshes(layout, device.kind))
+    shapes_only = model.embed.weight.is_meta
+    mine = parallel.apply(
+        model if shapes_only else model.to(device.torch), layout, parallel.meshes(layout, device.kind)
+    )
+    if shapes_only:
+        mine.materialise(device.torch)
+        if last is None:
+            load_pieces(_known(weights), mine.pieces())
     optimizer = _optimizer(mine, config)
     kept = {**(documents or {}), "config": asdict(model.config)}
     done = _restore(last, trainer, mine, optimizer) if last is not None else 0
@@ -229,6 +240,12 @@ def _restore(path: Path, trainer: dict[str, Any], model: ParallelModel, optimize
     except CheckpointError as error:
         raise TrainError(f"{path} cannot be resumed: {error}") from None
     return int(known["step"])
+
+
+def _known(weights: Path | None) -> Path:
+    if weights is None:
+        raise TrainError("the model has shapes only and weights is None; accepted: a folder of weights")
+    return weights
 
 
 def _check(rows: Rows, held_out: Rows | None, config: TrainConfig) -> None:
