@@ -159,12 +159,9 @@ def test_what_a_recipe_may_change(change: dict[str, object]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed_s", [0.004, 0.02])
-def test_under_random_delays_and_with_torchs_own_checks(
-    small: Outcome, monkeypatch: pytest.MonkeyPatch, seed_s: float
-) -> None:
-    """Ranks sleep at random before every collective; DETAIL compares the ranks' collectives with each other."""
+def test_under_random_delays_and_with_torchs_own_checks(small: Outcome, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranks sleep for up to 4 ms before every collective; DETAIL compares the ranks' collectives with each other."""
     monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
     for layouts in (TWO, FOUR):
         even = {name: layout for name, layout in layouts.items() if not layout.noop_layers and layout.pp < 4}
-        check(even, SMALL, small, delay_s=seed_s)
+        check(even, SMALL, small, delay_s=0.004)

@@ -118,6 +118,12 @@ def lines() -> tuple[Line, ...]:
         Line("memory left on the fullest die, Pro SFT layout, optimizer in host memory / on the die", model,
              "static_memory", lambda v: " / ".join(
                  f"{v['T-Rex Pro SFT'][key] / 2**30:.1f} GiB" for key in ("margin", "margin_without_swap"))),
+        Line("layouts on four ranks: farthest gradient from one process, float64 / float32; bytes sent equal the formula",
+             model, "parallel_parity",
+             lambda v: f"{v['layouts']} layouts: {v['worst_float64']:.0e} / {v['worst_float32']:.0e}; "
+             + ("yes" if v["bytes_equal_formula"] else "no")),
+        Line("two torchruns of two ranks: losses as one process has them, greatest relative gap", model, "on_npu_nodes",
+             lambda v: f"{v['loss_gap']:.0e}"),
         Line("bubble of 1F1B / interleaved / ZB-V / DualPipe-V, 4 ranks, 8 micro-batches, F = B = W", "02_overlap",
              "pipeline_schedules", lambda v: " / ".join(
                  f"{v[name]['bubble_fraction']:.1%}" for name in ("1f1b", "interleaved", "zb-v", "dualpipe-v"))),

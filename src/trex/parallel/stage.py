@@ -119,7 +119,7 @@ class Stage(nn.Module):
         shares = [self.scales[name] * loss for name, loss in losses.items() if self.scales.get(name)]
         if not self.last:
             return _Attached.apply(x, sum(shares[1:], shares[0])) if shares else x
-        return sum(shares[1:], shares[0]).view(1) if shares else hidden.sum().view(1) * 0
+        return torch.stack(shares or [hidden.sum() * 0]).sum(dim=0, keepdim=True)
 
     def _cross_entropy(self, hidden: Tensor, targets: Tensor) -> Tensor:
         states, axis = self.region.enter(hidden).flatten(0, 1), self.region.axis
