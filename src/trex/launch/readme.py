@@ -118,7 +118,7 @@ def lines() -> tuple[Line, ...]:
         Line("memory left on the fullest die, Pro SFT layout, optimizer in host memory / on the die", model,
              "static_memory", lambda v: " / ".join(
                  f"{v['T-Rex Pro SFT'][key] / 2**30:.1f} GiB" for key in ("margin", "margin_without_swap"))),
-        Line("layouts on four ranks: farthest gradient from one process, float64 / float32; bytes sent equal the formula",
+        Line("layouts on four ranks: farthest gradient from one process, float64 / float32; bytes sent as by formula",
              model, "parallel_parity",
              lambda v: f"{v['layouts']} layouts: {v['worst_float64']:.0e} / {v['worst_float32']:.0e}; "
              + ("yes" if v["bytes_equal_formula"] else "no")),

@@ -20,7 +20,6 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.autograd import Function
 
-
 # torch 2.13 renamed both
 _GATHER = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 _REDUCE_SCATTER = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
