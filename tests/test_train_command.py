@@ -205,7 +205,7 @@ def test_an_interrupted_run_says_so_in_one_line(launcher: Launcher, tmp_path: Pa
     os.kill(job.agent, signal.SIGINT)  # torchrun, which passes it on
     assert job.wait(WHOLE_S) != 0 and job.processes() == []
     told = [line for line in job.text("stderr").splitlines() if line.startswith(("trex", "[rank"))]
-    assert told == ["trex: interrupted; the same command goes on from there with --resume"]
+    assert told == ["trex: interrupted; the same command with --resume goes on from its last checkpoint, if any"]
 
 
 def test_the_environment_of_npus_is_set_before_torch_npu_is_loaded(tmp_path: Path) -> None:

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 from tests.parallel.grid import LARGE, SMALL, outcomes, problems
 
-from trex.model.layout import Layout
-from trex.parallel.parity import Outcome, Problem, train
+from trex import parallel
+from trex.model.layout import Layout, LayoutError
+from trex.parallel.parity import Outcome, Problem, batch, model, train
 
 BOUND = 1e-10
 SP = {"sequence_parallel": True}
@@ -55,6 +56,8 @@ FOUR = {
     "pp2 interleaved dp2 ep2": Layout(pp=2, dp=2, ep=2, **INTERLEAVED),
     "pp2 interleaved dp2 gradients": Layout(pp=2, dp=2, sharding="gradients", **INTERLEAVED),
     "pp2 zb-v tp2 sp": Layout(pp=2, tp=2, **ZB, **SP),
+    "pp2 tp2 parameters": Layout(pp=2, tp=2, sharding="parameters"),  # only the experts have replicas
+    "pp2 zb-v tp2 optimizer": Layout(pp=2, tp=2, sharding="optimizer", **ZB),
     "pp2 zb-v dp2 ep2": Layout(pp=2, dp=2, ep=2, **ZB),
     "pp2 zb-v dp2 parameters": Layout(pp=2, dp=2, sharding="parameters", **ZB),
 }
@@ -123,13 +126,44 @@ def test_everything_is_trained(small: Outcome) -> None:
 
 
 def test_two_ranks(small: Outcome) -> None:
-    chosen = ("tp2 sp", "tp2 ep2", "dp2 ep2 parameters", "dp2 etp2", "pp2 interleaved", "pp2 zb-v")
+    chosen = ("tp2 sp", "dp2 ep2 parameters", "dp2 etp2", "pp2 interleaved", "pp2 zb-v")
     check({name: TWO[name] for name in chosen}, SMALL, small)
 
 
 def test_four_ranks(small: Outcome) -> None:
-    chosen = ("pp2 tp2 sp ep2", "tp2 dp2 ep2 parameters", "dp4 hsdp")
+    chosen = ("pp2 tp2 sp ep2", "tp2 dp2 ep2 parameters")
     check({name: FOUR[name] for name in chosen}, SMALL, small)
+
+
+def test_rows_without_a_whole_block() -> None:
+    """Documents of fewer than four tokens, and rows that are padding: nothing to compress, nothing to select."""
+    problem = replace(SMALL, length=4, steps=1)
+    check({name: TWO[name] for name in ("tp2", "tp2 sp", "dp2 ep2")}, problem, train(Layout(), 2, problem))
+
+
+def test_what_cannot_be_trained_is_refused() -> None:
+    mine = parallel.apply(model(SMALL), Layout(), parallel.meshes(Layout()))
+    tokens, documents, targets = batch(SMALL, 0)
+    for micro_batches, scales, message in (
+        (3, {"lm": 1.0}, "micro-batches = 3; accepted: divisors of this replica's 4 rows"),
+        (2, {"language": 1.0}, "scales of language; accepted: lm, mtp, indexer, balance"),
+    ):
+        with pytest.raises(LayoutError, match=message):
+            mine.accumulate(tokens, documents, targets, micro_batches, scales)
+    mine.accumulate(tokens, documents, targets, 2, {"lm": 1.0})
+    with pytest.raises(LayoutError, match="gradients of an earlier call"):
+        mine.accumulate(tokens, documents, targets, 2, {"lm": 1.0})
+    for layout, message in (
+        (Layout(recompute="selective"), "recompute = 'selective'; accepted in training: none, full"),
+        (Layout(swap_optimizer=True), "swap_optimizer = True; accepted in training: False"),
+        (Layout(pp=2, recompute="full", **ZB), "recompute = 'full' under zb-v"),
+        (Layout(pp=4, global_batch=2), "micro-batches = 2 under 1f1b; accepted: from pp = 4"),
+        (Layout(cp=2), "cp = 2; accepted in training: 1"),
+    ):
+        with pytest.raises(LayoutError, match=message):
+            parallel.apply(model(SMALL), layout, parallel.meshes(Layout()))
+    with pytest.raises(LayoutError, match="meshes of"):
+        parallel.apply(model(SMALL), Layout(micro_batch=2), parallel.meshes(Layout()))
 
 
 @pytest.mark.slow

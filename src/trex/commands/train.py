@@ -111,5 +111,5 @@ def _place(device: str | None) -> "tuple[Place, Device]":
 def _interrupted(rank: int) -> None:
     """Leave at once: unwinding could wait for ranks that have left."""
     if rank == 0:
-        os.write(2, b"trex: interrupted; the same command goes on from there with --resume\n")
+        os.write(2, b"trex: interrupted; the same command with --resume goes on from its last checkpoint, if any\n")
     os._exit(130)

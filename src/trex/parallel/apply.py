@@ -1,11 +1,15 @@
 """A layout applied to a model: `parallel.apply(model, layout, meshes)` gives what this rank trains.
 
-meshes = parallel.meshes(layout)
-mine = parallel.apply(Transformer(config), layout, meshes)
+layout = Layout(tp=2, dp=2, sharding="parameters")  # on 4 ranks of torch.distributed
+mine = parallel.apply(Transformer(config), layout, parallel.meshes(layout))
 optimizer = torch.optim.AdamW(mine.parameters().values())
-mine.accumulate(tokens, doc_ids, targets, micro_batches, scales)    # rows of this replica
+# rows of this replica, [rows, S] each; scales: the weight of each loss over its tokens in the whole step
+mine.accumulate(tokens, doc_ids, targets, micro_batches, {"lm": 1 / all_targets})
 norm = mine.clip(1.0)
 optimizer.step()
+optimizer.zero_grad()
+state = TrainingState(mine.module, optimizer, {"config": asdict(config)}, pieces=mine.pieces())
+training.save(Path("run/step-00000001"), state)  # of `trex.checkpoint`, with all ranks
 """
 
 from collections.abc import Mapping
@@ -14,25 +18,24 @@ from typing import cast
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor, Shard
+from torch.distributed.tensor import DTensor
 
 from trex.model.block import Block
 from trex.model.layout import Layout, LayoutError
 from trex.model.pieces import Piece
 from trex.model.sharding import gradient_is_partial
 from trex.model.transformer import Transformer
-from trex.model.weights import embedding_weights, head_weights, layer_weights, mtp_weights
 from trex.parallel import data
-from trex.parallel.collectives import Axis
 from trex.parallel.expert import split_moe
 from trex.parallel.meshes import Meshes
 from trex.parallel.pipeline import Pipeline
 from trex.parallel.stage import Stage
-from trex.parallel.tensor import Region, cut, split_attention
+from trex.parallel.tensor import Region, cut, split_attention, splits_of
 from trex.parallel.vocabulary import VocabularyParallelEmbedding
 
 EXPERTS = ".ffn.experts."
 EMBEDDING = "embed.weight"
+LOSSES = ("lm", "mtp", "indexer", "balance")
 
 
 def check(layout: Layout) -> None:
@@ -42,6 +45,8 @@ def check(layout: Layout) -> None:
             raise LayoutError(f"{field} = {getattr(layout, field)!r}; accepted in training: {accepted!r}")
     if layout.recompute == "selective":
         raise LayoutError("recompute = 'selective'; accepted in training: none, full")
+    if layout.schedule == "1f1b" and layout.global_batch is not None and layout.micro_batches < layout.pp:
+        raise LayoutError(f"micro-batches = {layout.micro_batches} under 1f1b; accepted: from pp = {layout.pp}")
     _check_recompute(layout.schedule, layout.recompute == "full")
 
 
@@ -61,7 +66,7 @@ class ParallelModel:
         self.device = model.embed.weight.device
         region = Region(meshes.tp, layout.sequence_parallel)
         parts = [part for part in layout.stages(model.config) if part.rank == meshes.pp.rank]
-        splits = _splits(model, meshes)
+        splits = splits_of(model.config, meshes)
         self._shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
         self._offsets = cut(model, lambda name: splits.get(name, []))
         self._split = splits.keys()
@@ -106,7 +111,7 @@ class ParallelModel:
         """This rank's blocks of the model's tensors, buffers included, by name."""
         found = {}
         for name, parameter in self.parameters().items():
-            inner = _shard_offset(parameter) if isinstance(parameter, DTensor) else (0,) * parameter.dim()
+            inner = data.shard_offset(parameter) if isinstance(parameter, DTensor) else (0,) * parameter.dim()
             offset = [outer + more for outer, more in zip(self._offsets[name], inner, strict=True)]
             found[name] = Piece(parameter, self._shapes[name], tuple(offset))
         for stage in self.stages:
@@ -120,12 +125,19 @@ class ParallelModel:
     ) -> dict[str, float]:  # fmt: skip
         """Forward and backward of the rows of this replica [rows, S]; leaves whole gradients on every rank.
 
-        scales: of each loss, its weight over the tokens of the whole step; a loss of weight 0 is not trained, nor the
+        scales: of "lm", "mtp", "indexer" and "balance", the weight over the loss's tokens in the whole step; a loss of
+        weight 0 is not trained, nor the
         MTP block run if it is its loss. Returns each loss summed over all tokens of the step. Raises LayoutError where
         the rows are no multiple of the micro-batches, and for recomputation under zb-v.
         """
+        self._check_length(tokens)
         recompute = recompute or self.layout.recompute == "full"
         _check_recompute(self.layout.schedule, recompute)
+        unknown = sorted(scales.keys() - set(LOSSES))
+        if unknown:
+            raise LayoutError(f"scales of {', '.join(unknown)}; accepted: {', '.join(LOSSES)}")
+        if any(parameter.grad is not None for parameter in self.parameters().values()):
+            raise LayoutError("there are gradients of an earlier call; accepted: none, after optimizer.zero_grad()")
         if len(tokens) % micro_batches:
             raise LayoutError(
                 f"micro-batches = {micro_batches}; accepted: divisors of this replica's {len(tokens)} rows"
@@ -149,6 +161,7 @@ class ParallelModel:
 
         All replicas give as many rows.
         """
+        self._check_length(tokens)
         self._prepare({}, indexer, False)
         if self._pipeline is not None:
             self._pipeline.evaluate(tokens, doc_ids, targets, micro_batch)
@@ -219,6 +232,10 @@ class ParallelModel:
             gradient.mul_(factor)
         return float(norm)
 
+    def _check_length(self, tokens: Tensor) -> None:
+        if tokens.shape[1] % self.layout.tp:
+            raise LayoutError(f"rows of {tokens.shape[1]} positions; accepted: multiples of tp = {self.layout.tp}")
+
     def _prepare(self, scales: Mapping[str, float], indexer: str, recompute: bool) -> None:
         for stage in self.stages:
             stage.found.losses.clear()
@@ -244,7 +261,7 @@ class ParallelModel:
             data.sum_over((g for n, g in gradients.items() if n == EMBEDDING), meshes.ends)
 
     def _losses(self) -> dict[str, float]:
-        names = ("lm", "mtp", "indexer", "balance")
+        names = LOSSES
         sums = torch.zeros(2, len(names), dtype=torch.float64)
         for stage in self.stages:
             for name, value in stage.found.losses.items():
@@ -261,36 +278,6 @@ class ParallelModel:
         return sum(hasattr(stage, "embed") for stage in self.stages)
 
 
-def _shard_offset(parameter: DTensor) -> tuple[int, ...]:
-    """Where this rank's shard begins in what FSDP2 was given."""
-    offset = [0] * parameter.dim()
-    for axis, placement in enumerate(parameter.placements):
-        if isinstance(placement, Shard):
-            size = parameter.shape[placement.dim]
-            each = -(-size // parameter.device_mesh.size(axis))
-            offset[placement.dim] = min(parameter.device_mesh.get_local_rank(axis) * each, size)
-    return tuple(offset)
-
-
-def _splits(model: Transformer, meshes: Meshes) -> dict[str, list[tuple[int, Axis]]]:
-    """The dimensions that are split, and over which ranks, of each parameter that is."""
-    config = model.config
-    layers = [weight for layer in range(config.num_layers) for weight in layer_weights(config, layer)]
-    found = {}
-    for weight in (*embedding_weights(config), *layers, *head_weights(config), *mtp_weights(config)):
-        if weight.split is None:
-            continue
-        if weight.part == "routed_experts":  # stacked in the model: the expert is the first dimension
-            name = weight.name.replace("experts.*.", "experts.").removesuffix(".weight")
-            axes = [(0, meshes.ep), (weight.split + 1, meshes.etp)]
-        else:
-            name, axes = weight.name, [(weight.split, meshes.tp)]
-        axes = [(dim, axis) for dim, axis in axes if axis.size > 1]
-        if axes:
-            found[name] = axes
-    return found
-
-
 def apply(model: Transformer, layout: Layout, meshes: Meshes) -> ParallelModel:
     """What this rank trains of `model`, whose modules it takes over: the model is of no other use where ranks are many.
 
@@ -298,4 +285,6 @@ def apply(model: Transformer, layout: Layout, meshes: Meshes) -> ParallelModel:
     """
     check(layout)
     layout.check(model.config)
+    if meshes.layout != layout:
+        raise LayoutError(f"meshes of {meshes.layout}; accepted: those of the layout, {layout}")
     return ParallelModel(model, layout, meshes)

@@ -54,7 +54,7 @@ def all_gather(x: Tensor, axis: Axis, dim: int = 0) -> Tensor:
         return x
     x = x.contiguous()
     parts = x.new_empty(axis.size, *x.shape)
-    _GATHER(parts.view(-1, *x.shape[1:]), x, group=axis.group)
+    _GATHER(parts.flatten(0, 1), x, group=axis.group)
     return parts.movedim(0, dim).flatten(dim, dim + 1)
 
 
@@ -64,7 +64,7 @@ def reduce_scatter(x: Tensor, axis: Axis, dim: int = 0) -> Tensor:
         return x
     parts = x.unflatten(dim, (axis.size, -1)).movedim(dim, 0).contiguous()
     own = parts.new_empty(parts.shape[1:])
-    _REDUCE_SCATTER(own, parts.view(-1, *parts.shape[2:]), group=axis.group)
+    _REDUCE_SCATTER(own, parts.flatten(0, 1), group=axis.group)
     return own
 
 

@@ -112,3 +112,14 @@ def sum_over(gradients: Iterable[Tensor], axis: Axis) -> None:
 def local(tensor: Tensor) -> Tensor:
     """This rank's shard, as a plain tensor that shares its memory."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+def shard_offset(parameter: DTensor) -> tuple[int, ...]:
+    """Where this rank's shard begins in what FSDP2 was given."""
+    offset = [0] * parameter.dim()
+    for axis, placement in enumerate(parameter.placements):
+        if isinstance(placement, Shard):
+            size = parameter.shape[placement.dim]
+            each = -(-size // parameter.device_mesh.size(axis))
+            offset[placement.dim] = min(parameter.device_mesh.get_local_rank(axis) * each, size)
+    return tuple(offset)

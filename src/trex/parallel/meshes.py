@@ -57,6 +57,7 @@ def meshes(layout: Layout, device_type: str = "cpu") -> Meshes:
     last = rank_of_stage(layout.schedule, pp, pp * layout.vpp - 1)
     ends = numbers.view(pp, -1)[[0, last]].T.tolist() if last else []
     sharded = layout.sharding != "none"
+    whole_stage = pp > 1 and layout.expert_dp > 1  # the pipeline's engine handles FSDP where the stage itself has it
     return Meshes(
         layout,
         rank,
@@ -69,7 +70,7 @@ def meshes(layout: Layout, device_type: str = "cpu") -> Meshes:
         etp=Axis(layout.etp, place["etp"]),
         expert_dp=_axis(expert, "replica", "expert_shard"),
         ends=_pair(ends, rank),
-        dense=_sharded(dense, replicas, "shard") if sharded and layout.dp > 1 else None,
+        dense=_sharded(dense, replicas, "shard") if sharded and (layout.dp > 1 or whole_stage) else None,
         expert=_sharded(expert, replicas, "expert_shard") if sharded and layout.expert_dp > 1 else None,
     )
 

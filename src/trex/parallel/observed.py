@@ -42,6 +42,7 @@ class Observed:
         work = Work(
             doc_ids.shape[1], len(parts[0]), micro_batches, first.dtype.itemsize, first.ahead, indexer,
             packs=tuple(map(_pack, parts)), routing=self._routing(micro_batches),
+            indexer_loss=bool(first.scales.get("indexer")),
         )  # fmt: skip
         shard_rank = meshes.dense.get_local_rank("shard") if meshes.dense is not None else 0
         return step_traffic(mine.config, mine.layout, work, meshes.pp.rank, shard_rank)

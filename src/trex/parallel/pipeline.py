@@ -47,7 +47,7 @@ class Pipeline:
         self._built: tuple[tuple[int, ...], Any] | None = None
 
     def accumulate(self, tokens: Tensor, doc_ids: Tensor, targets: Tensor, micro_batches: int) -> None:
-        """Forward and backward of all micro-batches; gradients are added to those that are there.
+        """Forward and backward of all micro-batches.
 
         tokens, doc_ids, targets: [rows, S] of this rank's replica, cut into equal micro-batches.
         """
@@ -106,7 +106,7 @@ class Pipeline:
         for index, stage in zip(self.indices, self.stages, strict=True):
             with torch.device("meta"):
                 streams = torch.empty(self._streams(tokens), dtype=stage.dtype, requires_grad=True)
-                share = torch.empty(1, dtype=stage.dtype, requires_grad=True)
+                share = torch.empty(1, dtype=stage.wide, requires_grad=True)
             made.append(
                 pipelining.PipelineStage(
                     stage, index, self._count, self.device,

@@ -65,7 +65,8 @@ class Stage(nn.Module):
     def __init__(self, model: Transformer, part: layout.Stage, region: Region) -> None:
         super().__init__()
         self.config, self.region, self.first, self.last = model.config, region, part.embedding, part.head
-        self.dtype = torch.promote_types(model.embed.weight.dtype, torch.float32)
+        self.dtype = model.embed.weight.dtype  # of the streams
+        self.wide = torch.promote_types(self.dtype, torch.float32)  # of losses and angles
         if part.embedding or (part.head and len(model.mtp)):
             self.embed = model.embed
         self.layers = nn.ModuleDict({str(layer): model.layers[layer] for layer in part.layers})
@@ -89,7 +90,7 @@ class Stage(nn.Module):
         x: tokens [B, S] for the first stage, else streams [B, S or S / tp, n, d]. tokens, doc_ids, targets: [B, S], as
         for `Transformer`. Losses and loads are added to `found`.
         """
-        documents, turn = surroundings(self.config, tokens, doc_ids, self.dtype)
+        documents, turn = surroundings(self.config, tokens, doc_ids, self.wide)
         if self.first:
             x = self.region.leave(self.embed(tokens)).unsqueeze(2).expand(-1, -1, self.config.hc_mult, -1)
         reports: dict[str, Report] = {}

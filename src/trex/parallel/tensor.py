@@ -28,11 +28,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from trex.model.attention import Attention
+from trex.model.config import ModelConfig
 from trex.model.documents import Blocks, Documents
 from trex.model.indexer import Index, Indexer
 from trex.model.rotary import Turns
+from trex.model.weights import embedding_weights, head_weights, layer_weights, mtp_weights
 from trex.parallel import collectives
 from trex.parallel.collectives import Axis
+from trex.parallel.meshes import Meshes
 
 SEQUENCE, HEADS = 1, 2  # dimensions
 
@@ -136,3 +139,21 @@ def cut(module: nn.Module, axis_of: Callable[[str], list[tuple[int, Axis]]]) -> 
             kept = torch.empty_like(block, memory_format=torch.contiguous_format).copy_(block)
             setattr(place, last, nn.Parameter(kept, parameter.requires_grad))
     return offsets
+
+
+def splits_of(config: ModelConfig, meshes: Meshes) -> dict[str, list[tuple[int, Axis]]]:
+    """The dimensions that are split, and over which ranks, of each parameter that is."""
+    layers = [weight for layer in range(config.num_layers) for weight in layer_weights(config, layer)]
+    found = {}
+    for weight in (*embedding_weights(config), *layers, *head_weights(config), *mtp_weights(config)):
+        if weight.split is None:
+            continue
+        if weight.part == "routed_experts":  # stacked in the model: the expert is the first dimension
+            name = weight.name.replace("experts.*.", "experts.").removesuffix(".weight")
+            axes = [(0, meshes.ep), (weight.split + 1, meshes.etp)]
+        else:
+            name, axes = weight.name, [(weight.split, meshes.tp)]
+        axes = [(dim, axis) for dim, axis in axes if axis.size > 1]
+        if axes:
+            found[name] = axes
+    return found

@@ -84,7 +84,7 @@ def _attention(
     if ratio != SPARSE or layout.tp == 1:
         return
     name, tokens, pack = "tensor: indexer", work.rows * work.seq_len, work.pack(number)
-    passes = times + (work.indexer != "frozen")
+    passes = times + work.trains_indexer
     for each in (config.index_dim, 1):  # queries, weights
         held = tokens * config.index_heads * each * work.size // layout.tp
         yield Transfer(name, "all-to-all", "tp", passes, passes * held * (layout.tp - 1) // layout.tp)

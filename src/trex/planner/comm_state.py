@@ -162,7 +162,7 @@ def _has_gradient(weight: Weight, work: Work, stage: Stage) -> bool:
     if weight.name.startswith("mtp.") and not work.mtp:
         return False
     if ".attn.indexer." in weight.name:
-        return work.indexer != "frozen"
+        return work.trains_indexer
     return True
 
 

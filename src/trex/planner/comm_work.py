@@ -104,10 +104,11 @@ class Work:
     micro_batches: int
     size: int = 4  # bytes of a number
     mtp: bool = True  # whether the MTP loss is trained
-    indexer: str = "sparse"  # see `Attention`; its loss is trained unless it is frozen
+    indexer: str = "sparse"  # see `Attention`; unless frozen its loss is computed
     recompute: bool = False
     packs: tuple[Pack, ...] | None = None
     routing: Mapping[tuple[str, int], Rows] | None = field(default=None, hash=False)
+    indexer_loss: bool = True  # whether the indexer's loss has a weight
 
     def __post_init__(self) -> None:
         for name in ("seq_len", "rows", "micro_batches", "size"):
@@ -118,6 +119,11 @@ class Work:
             raise LayoutError(f"indexer = {self.indexer!r}; accepted: {', '.join(INDEXER_MODES)}")
         if self.packs is not None and len(self.packs) != self.micro_batches:
             raise LayoutError(f"packs of {len(self.packs)} micro-batches; accepted: {self.micro_batches}")
+
+    @property
+    def trains_indexer(self) -> bool:
+        """Whether the indexers have gradients."""
+        return self.indexer != "frozen" and self.indexer_loss
 
     def pack(self, micro_batch: int) -> Pack:
         """Of a micro-batch."""

@@ -80,8 +80,6 @@ def train(
     ranks = Together(alone=layout.world_size == 1)
     trainer = {"config": _plain(config), "rows": rows.sha256}
     last = training.newest(folder) if resume and folder is not None else None
-    if folder is not None and last is None:
-        ranks.of_first(partial(remove_all, folder))
     shapes_only = model.embed.weight.is_meta
     mine = parallel.apply(
         model if shapes_only else model.to(device.torch), layout, parallel.meshes(layout, device.kind)
@@ -90,6 +88,8 @@ def train(
         mine.materialise(device.torch)
         if last is None:
             load_pieces(_known(weights), mine.pieces())
+    if folder is not None and last is None:
+        ranks.of_first(partial(remove_all, folder))
     optimizer = _optimizer(mine, config)
     kept = {**(documents or {}), "config": asdict(model.config)}
     done = _restore(last, trainer, mine, optimizer) if last is not None else 0
