@@ -161,6 +161,7 @@ def test_two_ranks_under_torchrun_do_what_one_process_does(run: Run, tmp_path: P
     assert_near(tmp_path / "two", tmp_path / "one", 1e-12)
 
 
+@pytest.mark.slow
 def test_ranks_in_float32_and_a_resume_under_another_layout(
     run: Run, launcher: Launcher, tmp_path: Path, data: Path
 ) -> None:

@@ -195,6 +195,7 @@ def train_all(rank: int, folder: Path, layouts: list[tuple[Layout, int]]) -> lis
     return [both_ways(folder, *layout) for layout in layouts]
 
 
+@pytest.mark.slow
 def test_training_is_that_of_the_model_loaded_whole_and_cut(tmp_path: Path) -> None:
     folder = save_hf(model_of(TRAINED), tmp_path / "a")
     for found in ranks.run(train_all, 2, folder, list(TWO_RANKS.values())):

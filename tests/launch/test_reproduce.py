@@ -50,6 +50,7 @@ def go(chapters: Path, runs: Path, overrides: dict | None = None, **options):
     return reproduce(known, parameters, profile="embedded", command="trex reproduce", runs=runs, **options)
 
 
+@pytest.mark.slow
 def test_a_failure_is_named_and_the_rest_still_runs_and_a_second_run_reuses(chapters: Path, tmp_path: Path) -> None:
     runs, results = tmp_path / "runs", tmp_path / "results"
     first = go(chapters, runs, {"n": "4"})

@@ -93,6 +93,7 @@ def disturb(seed: int, launcher: Launcher, words: list[object], undisturbed: Pat
     return took
 
 
+@pytest.mark.slow
 def test_a_killed_rank_ends_the_run_which_resumes(
     launcher: Launcher, words: list[object], undisturbed: Path, tmp_path: Path
 ) -> None:
