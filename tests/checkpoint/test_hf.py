@@ -65,6 +65,7 @@ def test_the_library_reads_every_tensor(tmp_path: Path, names: str) -> None:
         assert torch.equal(state["mtp.0.ffn.experts.0.w1.weight"], weights(SMALL)["mtp.0.ffn.experts.w1"][0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", NAMES)
 def test_exports_load_in_transformers_with_equal_logits(tmp_path: Path, names: str) -> None:
     save_hf(model_of(TINY), tmp_path / "a", names=names, shard_bytes=300_000)

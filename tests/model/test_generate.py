@@ -67,6 +67,7 @@ def worst_difference(model: Transformer, lengths: Sequence[int], steps: int) -> 
     return float(torch.stack(worst).max())
 
 
+@pytest.mark.slow
 def test_cached_decoding_equals_the_forward_pass() -> None:
     """All layer kinds together; hash layers among them, the window shorter than most prompts, top-k binding."""
     assert worst_difference(built(TINY), LENGTHS, STEPS) <= 1e-9
