@@ -14,7 +14,7 @@ from trex.commands import solver
 from trex.commands.checkpoint import checkpoint
 from trex.commands.errors import told
 from trex.commands.evaluation import evaluation
-from trex.commands.train import train
+from trex.commands.train import RESUME, train
 
 app = SubcommandApp()
 app.command(checkpoint, name="checkpoint", help="Look at weights, fetch, convert and check them.")
@@ -23,10 +23,7 @@ app.command(train)
 app.command(solver.solve)
 app.command(solver.compare)
 SHOWN = 12  # changed values of one record that `trex publish` lists
-# commands that keep what they have finished, and what they need to go on from there
-RESUMED = {
-    "reproduce": "", "download": "", "dequantize": "", "convert": "", "eval": "", "train": " with --resume",
-}  # fmt: skip
+RESUMED = {"reproduce", "download", "dequantize", "convert", "eval"}  # commands that keep what they have finished
 MANY = ("--chapter", "--set", "--sets", "--k")  # options that take several values
 
 
@@ -176,7 +173,7 @@ def main() -> int:
         print(line, file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        asked = RESUMED.keys() & sys.argv[1:3]
-        goes_on = f"; the same command goes on from there{RESUMED[asked.pop()]}" if asked else ""
+        goes_on = "; the same command goes on from there" if RESUMED & set(sys.argv[1:3]) else ""
+        goes_on = RESUME if sys.argv[1:2] == ["train"] else goes_on
         print(f"trex: interrupted{goes_on}", file=sys.stderr)
         return 130

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from trex.device import Device
     from trex.launch.cluster import Place
 
+RESUME = "; the same command with --resume goes on from its last checkpoint, if any"
 BEFORE_OTHERS_S = 2.0  # the first rank speaks first
 Set = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE [...]")]
 
@@ -111,5 +112,5 @@ def _place(device: str | None) -> "tuple[Place, Device]":
 def _interrupted(rank: int) -> None:
     """Leave at once: unwinding could wait for ranks that have left."""
     if rank == 0:
-        os.write(2, b"trex: interrupted; the same command with --resume goes on from its last checkpoint, if any\n")
+        os.write(2, f"trex: interrupted{RESUME}\n".encode())
     os._exit(130)

@@ -17,4 +17,9 @@ class Piece:
     @property
     def local(self) -> Tensor:
         """The block."""
-        return self.tensor.to_local() if isinstance(self.tensor, DTensor) else self.tensor
+        return local(self.tensor)
+
+
+def local(tensor: Tensor) -> Tensor:
+    """This rank's part of a DTensor, as a plain tensor that shares its memory; of another tensor the tensor itself."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor

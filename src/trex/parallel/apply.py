@@ -22,7 +22,7 @@ from torch.distributed.tensor import DTensor
 
 from trex.model.block import Block
 from trex.model.layout import Layout, LayoutError
-from trex.model.pieces import Piece
+from trex.model.pieces import Piece, local
 from trex.model.sharding import gradient_is_partial
 from trex.model.transformer import Transformer
 from trex.parallel import data
@@ -126,9 +126,9 @@ class ParallelModel:
         """Forward and backward of the rows of this replica [rows, S]; leaves whole gradients on every rank.
 
         scales: of "lm", "mtp", "indexer" and "balance", the weight over the loss's tokens in the whole step; a loss of
-        weight 0 is not trained, nor the
-        MTP block run if it is its loss. Returns each loss summed over all tokens of the step. Raises LayoutError where
-        the rows are no multiple of the micro-batches, and for recomputation under zb-v.
+        weight 0 is not trained, nor the MTP block run if it is its loss. Returns each loss summed over all tokens of
+        the step. Raises LayoutError where the rows are no multiple of the micro-batches or their length none of tp,
+        where gradients of an earlier call are there, for another loss, and for recomputation under zb-v.
         """
         self._check_length(tokens)
         recompute = recompute or self.layout.recompute == "full"
@@ -195,7 +195,7 @@ class ParallelModel:
 
     def gradients(self) -> dict[str, Tensor]:
         """This rank's shards of the gradients, as plain tensors, by name."""
-        return {n: data.local(p.grad) for n, p in self.parameters().items() if p.grad is not None}
+        return {n: local(p.grad) for n, p in self.parameters().items() if p.grad is not None}
 
     def owned(self, name: str) -> bool:
         """Whether this rank's block is the one that counts among equal ones."""

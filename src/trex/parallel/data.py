@@ -109,11 +109,6 @@ def sum_over(gradients: Iterable[Tensor], axis: Axis) -> None:
                 tensor.copy_(summed.view_as(tensor))
 
 
-def local(tensor: Tensor) -> Tensor:
-    """This rank's shard, as a plain tensor that shares its memory."""
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
-
-
 def shard_offset(parameter: DTensor) -> tuple[int, ...]:
     """Where this rank's shard begins in what FSDP2 was given."""
     offset = [0] * parameter.dim()

@@ -19,9 +19,9 @@ from trex.model.config import SPARSE, ModelConfig
 from trex.model.documents import Documents
 from trex.model.layout import Layout
 from trex.model.losses import IGNORE, counts
+from trex.model.pieces import local
 from trex.model.transformer import Transformer
 from trex.parallel.apply import ParallelModel, apply
-from trex.parallel.data import local
 from trex.parallel.meshes import meshes
 from trex.parallel.observed import Observed
 from trex.parallel.traffic import Row, Traffic, beside

@@ -1,7 +1,7 @@
 """A run as it is asked for in words: checked on every rank before work begins, then trained, by one rank or many."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from trex.train.agreement import agree
 from trex.train.corpus import Corpus, Source, load
 from trex.train.recipes import TrainConfig, TrainError
 from trex.train.start import DTYPES, Start, parameters_per_rank
-from trex.train.trainer import LOG, Run, train
+from trex.train.trainer import LOG, Run, laid_out, train
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,8 @@ def checked(job: Job, world: int) -> Checked:
     if job.seed < 0:
         raise TrainError(f"seed {job.seed}; accepted: from 0")
     start, recipe = Start(job.model), options.recipe(job.recipe, job.changes, job.seed)
-    layout = options.layout(job.layout)
+    layout = laid_out(options.layout(job.layout), recipe)
     check(layout)
-    layout = replace(layout, micro_batch=recipe.micro_batch, global_batch=recipe.global_batch)
     layout.check(start.config(0), devices=world, seq_len=recipe.seq_len)
     if not job.resume and (newest_first(job.folder) or (job.folder / LOG).exists()):
         raise TrainError(f"{job.folder} holds a run; accepted: --resume to go on with it, or another --folder")

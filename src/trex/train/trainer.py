@@ -75,7 +75,7 @@ def train(
     """
     _check(rows, held_out, config)
     device = device or detect()
-    layout = replace(layout or Layout(), micro_batch=config.micro_batch, global_batch=config.global_batch)
+    layout = laid_out(layout or Layout(), config)
     layout.check(model.config, seq_len=config.seq_len)
     ranks = Together(alone=layout.world_size == 1)
     trainer = {"config": _plain(config), "rows": rows.sha256}
@@ -111,6 +111,12 @@ def train(
                 state = _state(mine, optimizer, {**kept, "trainer": {**trainer, "step": step}})
                 last = training.save(step_folder(folder, step), state, keep=config.keep)
     return Run(model, History(tuple(log.steps)), last)
+
+
+def laid_out(layout: Layout, config: TrainConfig) -> Layout:
+    """The layout with what the recipe says of batches and recomputation. Raises LayoutError where they do not fit."""
+    recompute = "full" if config.recompute else layout.recompute
+    return replace(layout, micro_batch=config.micro_batch, global_batch=config.global_batch, recompute=recompute)
 
 
 @torch.no_grad()
@@ -151,9 +157,7 @@ def _step(
     shares = scales(tokens, config)
     dp = model.meshes.dp
     inputs, doc_ids, targets = (tensor.chunk(dp.size)[dp.rank].to(model.device) for tensor in whole)
-    sums = model.accumulate(
-        inputs, doc_ids, targets, model.layout.micro_batches, shares, indexer=config.indexer, recompute=config.recompute
-    )
+    sums = model.accumulate(inputs, doc_ids, targets, model.layout.micro_batches, shares, indexer=config.indexer)
     total = sum(shares.get(name, 0.0) * value for name, value in sums.items())
     norm = model.clip(config.clip_norm)
     lr = learning_rate(config, step)
