@@ -29,7 +29,6 @@ ENGINES: dict[str, type[Any]] = {
     "interleaved": schedules.ScheduleInterleaved1F1B,
     "zb-v": schedules.ScheduleZBVZeroBubble,
 }
-V_SHAPED = ("zb-v",)
 
 
 class Pipeline:
@@ -115,10 +114,9 @@ class Pipeline:
                     group=self.meshes.pp.group,
                 )
             )  # fmt: skip
-        several = self.layout.schedule in (*V_SHAPED, "interleaved")
         try:
             return ENGINES[self.layout.schedule](
-                made if several else made[0], micro_batches, loss_fn=_share, scale_grads=False
+                made if self.layout.vpp > 1 else made[0], micro_batches, loss_fn=_share, scale_grads=False
             )
         except ValueError as error:
             raise LayoutError(f"micro-batches = {micro_batches} under {self.layout.schedule}: {error}") from None
