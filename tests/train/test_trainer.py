@@ -274,7 +274,7 @@ def test_recomputation_runs_every_layer_twice() -> None:
     for recompute, passes in ((False, 1), (True, 2)):
         model, calls = start(), []
         for block in (*model.layers, *model.mtp):
-            block.attn.register_forward_pre_hook(lambda *_, into=calls: into.append(1))
+            block.register_forward_pre_hook(lambda *_, into=calls: into.append(1))
         train(model, rows(), dataclasses.replace(RECIPE, steps=1, warmup_steps=0, recompute=recompute), device=CPU)
         assert len(calls) == 4 * passes
 

@@ -1,6 +1,7 @@
 """One layer: attention, then MoE, each reading from and writing to the residual streams through mHC."""
 
 from dataclasses import dataclass
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -96,11 +97,12 @@ class MTPBlock(Block):
         whether the backward pass computes the block again.
         """
         arguments = (self.merge(streams, embedded), following, documents, turns, indexer)
-        if recompute:
-            streams, report = checkpoint(super().forward, *arguments, use_reentrant=False)
-        else:
-            streams, report = super().forward(*arguments)
+        streams, report = checkpoint(self.run, *arguments, use_reentrant=False) if recompute else self.run(*arguments)
         return self.collapse(streams), report
+
+    def run(self, *arguments: Any) -> tuple[Tensor, Report]:
+        """The block itself, as a module with its hooks."""
+        return cast(tuple[Tensor, Report], self(*arguments))
 
     def merge(self, streams: Tensor, embedded: Tensor) -> Tensor:
         """The block's input streams. streams: [B, S, n, d], of the trunk. embedded: [B, S, d], of the next tokens."""

@@ -29,10 +29,19 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor, Shard
 
+from trex.model.block import Block, MTPBlock, Report
 from trex.model.sharding import buckets, shard_dim
 from trex.parallel.collectives import Axis
 from trex.parallel.meshes import Meshes
 from trex.parallel.stage import Stage
+
+
+class _GatheredMTPBlock(MTPBlock):
+    """FSDP2 gathers it for the whole of `predict`, so the block within is not to be gathered and given back again."""
+
+    def run(self, *arguments: Any) -> tuple[Tensor, Report]:
+        """The block itself, without hooks."""
+        return Block.forward(self, *arguments)
 
 
 def shard(stage: Stage, meshes: Meshes, shared: Iterable[nn.Parameter] = ()) -> None:
@@ -47,8 +56,11 @@ def shard(stage: Stage, meshes: Meshes, shared: Iterable[nn.Parameter] = ()) -> 
             register_fsdp_forward_method(block.ffn.experts, "of_rows")
     if meshes.dense is not None:
         for block in blocks:
+            if isinstance(block, MTPBlock):
+                block.__class__ = _GatheredMTPBlock
             _apply(block, meshes.dense, again, layout.dense_shards, whole | experts)
-            register_fsdp_forward_method(block, "predict") if hasattr(block, "predict") else None
+            if isinstance(block, MTPBlock):
+                register_fsdp_forward_method(block, "predict")
         _apply(stage, meshes.dense, False, layout.dense_shards, whole | experts)
 
 
