@@ -52,7 +52,7 @@ def texts(count: int, difficulty: int, seed: int) -> list[str]:
     """Programs of the families in turn."""
     names = families.names()
     return [
-        program(families.get(names[k % len(names)]).sample(seed + k, difficulty), "DP") for k in range(count)
+        program(families.get(names[k % len(names)]).problem(seed + k, difficulty), "DP") for k in range(count)
     ]  # fmt: skip
 
 

@@ -58,8 +58,8 @@ def family_texts(count: int, difficulties: tuple[int, ...], seed: int) -> list[s
         path = Path(folder, "model.lp")
         for number in range(count):
             family = families.get(names[number % len(names)])
-            problem = family.sample(seed + number, difficulties[number // len(names) % len(difficulties)])
-            family.build(problem.data).write(str(path), io_options={"symbolic_solver_labels": True})
+            problem = family.problem(seed + number, difficulties[number // len(names) % len(difficulties)])
+            family.model(problem.data).write(str(path), io_options={"symbolic_solver_labels": True})
             texts.append(path.read_text())
     return texts
 

@@ -180,7 +180,10 @@ def test_ranks_in_float32_and_a_resume_under_another_layout(
     ("words", "said"),
     [
         (["--layout", "tp=3"], "trex: tp = 3; accepted: divisors of num_heads = 4"),
-        (["--layout", "pp=2", "--data", "nowhere.jsonl"], "trex: nowhere.jsonl cannot be read: No such file"),
+        (
+            ["--layout", "dp=2", "--set", "micro_batch=1", "--data", "nowhere.jsonl"],
+            "trex: nowhere.jsonl cannot be read: No such file",
+        ),
         (["--layout", "dp=2", "--device", "tpu"], "trex: device 'tpu'; accepted: cpu"),
     ],
 )

@@ -30,7 +30,7 @@ from trex.eval.judging import judge_run
 from trex.eval.plan import Plan
 from trex.eval.rows import EvaluationError
 from trex.eval.summary import compare_folders, summarise, text
-from trex.eval.workers import Died, Worker, judge_all, longest_s
+from trex.eval.workers import Died, Worker, judge_all, judging_work, longest_s
 from trex.solver.sandbox import Limits, Sandbox
 
 SHARED = Path(trex.paths.CHECKOUT).parent / "shared"
@@ -192,7 +192,7 @@ def row_that(function: Callable[..., object], *arguments: object) -> dict:
 
 def test_an_answer_that_ends_its_process_or_takes_too_long_is_told_apart() -> None:
     item, right = Item("nl4opt/case", "nl4opt", "?", 1.0), {"how": "", "execution": None, "model": ""}
-    worker = Worker(Judging(), memory=2**31, longest=1)
+    worker, settings = Worker(judging_work(Judging(), memory=2**31, longest=1)), Judging()
     try:
         for row, said in (
             (row_that(os._exit, 3), "ended its process .exit code 3"),
@@ -201,10 +201,10 @@ def test_an_answer_that_ends_its_process_or_takes_too_long_is_told_apart() -> No
             (row_that(bytearray, 2**40), "takes more than 2 GB"),
         ):
             with pytest.raises(Died, match=said):
-                worker.judge(item, row)
-            assert worker.judge(item, right).failure == "protocol, interface or data"
+                worker.do(item, row, settings)
+            assert worker.do(item, right, settings).failure == "protocol, interface or data"
         with pytest.raises(ValueError, match="invalid literal"):
-            worker.judge(item, row_that(int, "x"))
+            worker.do(item, row_that(int, "x"), settings)
     finally:
         worker.close()
     jobs = [(item, row_that(os._exit, 3) if number == 5 else right) for number in range(12)]
@@ -221,7 +221,7 @@ def test_where_no_judging_process_starts_nothing_is_written(
     (folder / "verdicts.jsonl").unlink()
     with monkeypatch.context() as patch:
         patch.setattr(sys, "executable", shutil.which("false"))
-        with pytest.raises(EvaluationError, match=r"no judging process starts \(exit code 1\)"):
+        with pytest.raises(EvaluationError, match=r"judging: no process starts \(exit code 1\)"):
             judge_run(folder)
     assert rows.read(folder / "verdicts.jsonl") == [] and summarise(folder)["unjudged"] == COUNT * SAMPLES
 

@@ -1,68 +1,77 @@
-"""What every solution of a family must satisfy, checked in plain Python from the instance alone."""
+"""A family's contract: what any model of its problem must hold, in words, formulas and names of components.
 
-import math
+The components of the family's Pyomo model carry the contract's names, so that each clause can be found in it, taken
+out and put to the test.
+"""
+
 from dataclasses import dataclass
 
-from trex.data import families
-from trex.data.problem import DataError, Problem
-from trex.solver.solve import solve
-
-TOLERANCE = 1e-4  # of a constraint, in its own unit: recorded values are rounded to 6 decimals
-OBJECTIVE_TOLERANCE = 1e-6  # relative
+CONTINUOUS, INTEGER, BINARY, FREE = "continuous", "integer", "binary", "free"  # all but the last are not negative
+DOMAINS = {CONTINUOUS: r"\ge 0", INTEGER: r"\in \mathbb{Z}_{\ge 0}", BINARY: r"\in \{0, 1\}", FREE: r"\in \mathbb{R}"}
 
 
 @dataclass(frozen=True)
-class Check:
-    """What a point is worth and what it breaks."""
+class Variables:
+    """One family of variables: component `name` of the model.
 
-    objective: float
-    violated: tuple[str, ...]  # variables outside their domain and constraints, by name
-
-
-def check(problem: Problem, values: dict[str, float]) -> Check:
-    """Evaluate a point; variables that `values` leaves out are zero.
-
-    Raises DataError for a variable that the problem does not have and for a value that is not a finite number.
+    symbol: in formulas, with its indices. meaning: what a variable stands for, its unit within. says: how a variable
+    that is not zero is told in the answer (`{0} to {1}: {value} crates`); empty for those that are not told. All but
+    the symbol are templates over the scenario's words.
     """
-    family = families.get(problem.family)
-    domains = dict(family.variables(problem.data))
-    violated = []
-    for name, value in values.items():
-        if name not in domains:
-            raise DataError(f"{problem.family} has no variable {name!r}")
-        if not isinstance(value, int | float) or not math.isfinite(value):
-            raise DataError(f"{name} = {value!r}; a finite number is accepted")
-        inside = value >= -TOLERANCE if domains[name] == "nonnegative" else value in (0, 1)
-        if not inside:
-            violated.append(name)
-    violated += [name for name, slack in family.slacks(problem.data, values) if slack < -TOLERANCE]
-    return Check(family.objective(problem.data, values), tuple(violated))
+
+    name: str
+    domain: str  # a key of DOMAINS
+    symbol: str
+    meaning: str
+    says: str = ""
 
 
-def require(problem: Problem, objective: float, values: dict[str, float]) -> Check:
-    """Check that a point is feasible and worth `objective`. Raises DataError that names the first breach."""
-    found = check(problem, values)
-    where = f"{problem.family} (seed {problem.seed}, difficulty {problem.difficulty})"
-    if found.violated:
-        raise DataError(f"{where}: the solution breaks {', '.join(found.violated[:3])}")
-    if not math.isclose(found.objective, objective, rel_tol=OBJECTIVE_TOLERANCE, abs_tol=OBJECTIVE_TOLERANCE):
-        raise DataError(f"{where}: objective {objective!r} recorded, the solution is worth {found.objective!r}")
-    return found
+@dataclass(frozen=True)
+class Term:
+    """One term of the objective: the Expression `name` of the model. says: alternatives, where the text tells it."""
+
+    name: str
+    formula: str
+    says: tuple[str, ...] = ()
 
 
-def confirm(problem: Problem, objective: float) -> tuple[str, ...]:
-    """Find the optimum again by independent ways and return their names; raises DataError where one disagrees.
+@dataclass(frozen=True)
+class Clause:
+    """One family of constraints: component `name` of the model.
 
-    The ways: the family's second formulation, solved from its matrix; and, where the family has one that is quick
-    enough, a combinatorial algorithm in exact arithmetic.
+    formula: in LaTeX; over: what it holds for, empty for a single row. says: alternatives for the sentence that states
+    it in the problem's text; templates over the scenario's words.
     """
-    family = families.get(problem.family)
-    again = solve(family.second(problem.data))
-    if again.objective is None or again.status != "optimal":
-        raise DataError(f"{problem.family}, seed {problem.seed}: second formulation is {again.status} {again.message}")
-    exact = family.optimum(problem.data)
-    found = {"second formulation": again.objective} | ({} if exact is None else {"combinatorial algorithm": exact})
-    for way, value in found.items():
-        if not math.isclose(value, objective, rel_tol=OBJECTIVE_TOLERANCE, abs_tol=OBJECTIVE_TOLERANCE):
-            raise DataError(f"{problem.family}, seed {problem.seed}: {objective!r} recorded, {way} gives {value!r}")
-    return tuple(found)
+
+    name: str
+    formula: str
+    over: str
+    says: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A typical wrong model: `old`, which is once in the source of the family's model, replaced by `new`."""
+
+    what: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Contract:
+    """What a model of the family must hold.
+
+    sense: minimize or maximize. goal: what the objective's value is called, with unit (`total freight cost`, `euros`).
+    integrality: alternatives for the sentence that tells which decisions are continuous, whole or yes-or-no.
+    fixed: what nobody who rewrites the problem may change. mistakes: typical ones, each with its code.
+    """
+
+    variables: tuple[Variables, ...]
+    sense: str
+    goal: tuple[str, str]
+    objective: tuple[Term, ...]
+    constraints: tuple[Clause, ...]
+    integrality: tuple[str, ...]
+    fixed: tuple[str, ...]
+    mistakes: tuple[Mistake, ...]

@@ -1,33 +1,37 @@
-"""Documents: problem, model, program and answer in one text, generated with a seed and kept as JSON lines."""
+"""Documents: problem, model, programs and answer in one text, with all that is needed to prove them again."""
 
 import hashlib
 import json
-import os
-import sys
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Self
 
-from tqdm import tqdm
-
-from trex.data import contract, families
-from trex.data.plan import Plan
-from trex.data.problem import DataError, Problem
-from trex.data.program import program
+from trex.data import families, gates
+from trex.data.execution import execute
+from trex.data.formulation import answer, formulation
+from trex.data.plan import ATTEMPTS, Plan
+from trex.data.problem import DataError, Problem, generator
+from trex.data.program import program, reformulation
 from trex.data.rendering import DATA_FILE, literal, render
-from trex.files import cut_half_line
-from trex.solver.solve import solve_pyomo
+from trex.files import write_atomic
+from trex.solver.equivalence.fingerprint import fingerprint
+from trex.solver.sandbox.host import Sandbox
+from trex.solver.uniqueness import UNIQUE
 
 PACKAGE = "trex-reproduction"
-DECIMALS = 6  # of recorded values
+SHOWN = ("pyomo", "gurobipy", "both")  # which programs a document's text shows
 KINDS: dict[str, Any] = {
     "data": dict,
     "values": dict,
     "provenance": dict,
+    "distractors": list,
     "objective": (int, float),
 }  # all other parts are strings
+VERSIONS = ("package", "solver")
+ORIGIN = ("family", "seed", "difficulty", "mode")
 
 
 @dataclass(frozen=True)
@@ -36,25 +40,36 @@ class Document:
 
     family: str
     mode: str  # one of rendering.MODES
+    domain: str  # the business of the scenario
     problem: str
+    distractors: list[str]  # sentences of the problem that do not matter
     data: dict[str, Any]
     formulation: str
-    program: str
+    program: str  # with Pyomo
+    reformulation: str  # the second formulation, with gurobipy's interface
+    shown: str  # one of SHOWN
     status: str
     objective: float
     values: dict[str, float]
+    unique: str  # whether other plans are as good: unique | multiple | unknown
     answer: str
-    provenance: dict[str, Any]  # family, seed, difficulty, mode, versions, what confirmed the optimum, hashes
+    provenance: dict[str, Any]  # origin, versions, sizes, gates passed, what confirmed the optimum, hashes
+
+    @property
+    def statement(self) -> str:
+        """What is asked: the problem's text, with the data file in mode DPS."""
+        if self.mode != "DPS":
+            return self.problem
+        return f"{self.problem}\n\n## Data file `{DATA_FILE}`\n\n```json\n{literal(self.data)}\n```"
 
     @property
     def text(self) -> str:
         """The whole training text: problem, data file in mode DPS, model, program, answer."""
-        data_file = (
-            f"## Data file `{DATA_FILE}`\n\n```json\n{literal(self.data)}\n```\n\n" if self.mode == "DPS" else ""
-        )
+        programs = {"pyomo": self.program, "gurobipy": self.reformulation}
+        names = [name for name in programs if self.shown in (name, "both")]
+        written = "".join(f"## Program ({name})\n\n```python\n{programs[name]}```\n\n" for name in names)
         return (
-            f"## Problem\n\n{self.problem}\n\n{data_file}## Model\n\n{self.formulation}\n\n"
-            f"## Program\n\n```python\n{self.program}```\n\n## Answer\n\n{self.answer}\n"
+            f"## Problem\n\n{self.statement}\n\n## Model\n\n{self.formulation}\n\n{written}## Answer\n\n{self.answer}\n"
         )
 
     @property
@@ -73,89 +88,108 @@ class Document:
                     raise TypeError(f"{field.name} is {row[field.name]!r}")
             known = (document.provenance["content_sha256"], document.provenance["statement_sha256"])
             found = hashes(row)
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise DataError(f"not a document: {error!r} in {line[:80]!r}") from None
         if known != found:
             raise DataError(f"{document.family} document: its content does not have the recorded hash")
         return document
 
 
-def write_up(problem: Problem, mode: str) -> Document:
-    """Solve, check, confirm and write up one problem.
+def write_up(problem: Problem, mode: str, sandbox: Sandbox | None = None) -> Document:
+    """Prove one problem and write it up. Raises gates.Refused where a gate does not let it through.
 
-    Raises DataError where it is not solved to an optimum that passes the contract and that every independent way finds.
+    Without a sandbox its programs are not run, and the provenance does not claim the gates on programs.
     """
     family = families.get(problem.family)
-    solution = solve_pyomo(family.build(problem.data))
-    if solution.status != "optimal" or solution.objective is None:
-        raise DataError(f"{problem.family}, seed {problem.seed}: {solution.status} {solution.message}")
-    rounded = {name: round(value, DECIMALS) + 0.0 for name, value in solution.values.items()}
-    values = {name: value for name, value in rounded.items() if value}
-    objective = round(solution.objective, DECIMALS) + 0.0
-    contract.require(problem, objective, values)
+    admitted = gates.admit(family, problem)
+    gates.used(family, problem.data)
+    text = render(problem, mode)
+    gates.stated(problem, mode, text)
+    if sandbox is not None:
+        execute(sandbox, problem, mode, admitted)
     row: dict[str, Any] = {
         "family": problem.family,
         "mode": mode,
-        "problem": render(problem, mode),
+        "domain": problem.domain,
+        "problem": text.problem,
+        "distractors": list(text.distractors),
         "data": problem.data,
-        "formulation": family.formulation(problem),
+        "formulation": formulation(family, problem.words),
         "program": program(problem, mode),
-        "status": solution.status,
-        "objective": objective,
-        "values": values,
-        "answer": family.answer(problem, objective, values),
+        "reformulation": reformulation(problem, mode),
+        "shown": _shown(problem),
+        "status": "optimal",
+        "objective": admitted.objective,
+        "values": admitted.values,
+        "unique": admitted.unique,
+        "answer": answer(family, problem, admitted.objective, admitted.values, admitted.unique),
     }
     content, statement = hashes(row)
+    passed = gates.OF_INSTANCE + (gates.OF_PROGRAMS if sandbox is not None else ())
     provenance = {
         "family": problem.family,
         "seed": problem.seed,
         "difficulty": problem.difficulty,
         "mode": mode,
         "package": f"{PACKAGE} {metadata.version(PACKAGE)}",
-        "solver": solution.solver,
-        "confirmed_by": list(contract.confirm(problem, objective)),
+        "solver": admitted.solver,
+        "confirmed_by": list(admitted.confirmed_by),
+        "gates": list(passed),
+        "variables": len(admitted.model.variables),
+        "constraints": len(admitted.model.rows),
+        "model_fingerprint": fingerprint(admitted.model),
         "content_sha256": content,
         "statement_sha256": statement,
     }
     return Document(**row, provenance=provenance)
 
 
-def verify(document: Document) -> None:
-    """Prove a document again from its provenance: sample, render and check anew, and find the optimum by other ways.
+def verify(document: Document, sandbox: Sandbox | None = None) -> None:
+    """Prove a document again from its origin: sample, solve both ways, render, and run its programs in a sandbox.
 
-    Raises DataError that names the first part that differs; recomputed hashes do not hide a change.
+    Raises DataError that names the first part that differs; recomputed hashes do not hide a change. The recorded point
+    need not be the one found now (another version of a solver may find another optimum): it is checked by itself.
     """
     origin = document.provenance
-    missing = [key for key in ("family", "seed", "difficulty", "mode", "confirmed_by") if key not in origin]
-    if missing:
+    if missing := [key for key in ORIGIN if key not in origin]:
         raise DataError(f"{document.family} document: its provenance lacks {', '.join(missing)}")
-    family = families.get(document.family)
-    problem = family.sample(origin["seed"], origin["difficulty"])
-    contract.require(problem, document.objective, document.values)
-    expected = {
-        "family": (document.family, origin["family"]),
-        "mode": (document.mode, origin["mode"]),
-        "data": (document.data, problem.data),
-        "problem": (document.problem, render(problem, document.mode)),
-        "formulation": (document.formulation, family.formulation(problem)),
-        "program": (document.program, program(problem, document.mode)),
-        "status": (document.status, "optimal"),
-        "answer": (document.answer, family.answer(problem, document.objective, document.values)),
-        "confirmed_by": (origin["confirmed_by"], list(contract.confirm(problem, document.objective))),
-    }
-    for part, (recorded, proved) in expected.items():
-        if recorded != proved:
-            raise DataError(f"{problem.family} (seed {problem.seed}): {part} is {recorded!r:.200}, not {proved!r:.200}")
+    family = families.get(origin["family"])
+    problem = family.problem(origin["seed"], origin["difficulty"])
+    proved = asdict(write_up(problem, origin["mode"], sandbox))
+    recorded = asdict(document)
+    if recorded["values"] != proved["values"]:  # another optimum, which another machine or version may find
+        gates.point(family, problem, document.objective, document.values)
+        if document.unique == proved["unique"] == UNIQUE:
+            _near(document.values, proved["values"])
+        proved["values"], proved["unique"] = document.values, document.unique
+        proved["answer"] = answer(family, problem, document.objective, document.values, document.unique)
+        proved["provenance"]["content_sha256"] = hashes(proved)[0]
+    if sandbox is None:
+        recorded["provenance"]["gates"] = [g for g in recorded["provenance"]["gates"] if g not in gates.OF_PROGRAMS]
+    if any(recorded["provenance"].get(name) != proved["provenance"][name] for name in VERSIONS):
+        for row in (recorded["provenance"], proved["provenance"]):
+            for name in (*VERSIONS, "confirmed_by"):
+                row.pop(name, None)
+    for part, value in recorded.items():
+        if value != proved[part]:
+            where = f"{document.family} (seed {origin['seed']}, difficulty {origin['difficulty']})"
+            raise DataError(f"{where}: {part} is {value!r:.200}, not {proved[part]!r:.200}")
+
+
+def _near(found: dict[str, float], expected: dict[str, float]) -> None:
+    for name in {**found, **expected}:
+        if not math.isclose(found.get(name, 0.0), expected.get(name, 0.0), rel_tol=1e-4, abs_tol=1e-4):
+            raise DataError(f"{name} = {found.get(name, 0.0)!r}; the only optimum has {expected.get(name, 0.0)!r}")
 
 
 def hashes(row: dict[str, Any]) -> tuple[str, str]:
     """SHA-256 of the row without its provenance, and of the part that does not depend on the solver's version.
 
-    The second leaves out `values` and `answer`, which may differ where several optima exist, and keeps 6 significant
-    digits of the objective.
+    The second leaves out `values`, `unique` and `answer`, which may differ where several optima exist, and keeps 6
+    significant digits of the objective.
     """
     content = {field.name: row[field.name] for field in fields(Document) if field.name != "provenance"}
-    statement = {key: value for key, value in content.items() if key not in ("values", "answer")}
+    statement = {key: value for key, value in content.items() if key not in ("values", "unique", "answer")}
     statement["objective"] = f"{row['objective']:.6g}"
     return _sha256(content), _sha256(statement)
 
@@ -167,57 +201,24 @@ def generate(
     modes: Sequence[str] | None = None,
     difficulty: int | Sequence[int] | None = None,
 ) -> Iterator[Document]:
-    """Documents one by one; by default all families, modes and difficulties in turn. Same arguments, same bytes.
+    """The documents of a plan one by one, their programs not run. Same arguments, same bytes.
 
-    Raises DataError for an argument that `Plan` refuses.
+    An instance that a gate refuses is drawn again. Raises DataError for an argument that `Plan` refuses.
     """
-    return follow(Plan.of(count, seed, families, modes, difficulty))
+    plan = Plan.of(count, seed, families, modes, difficulty)
+    for k in range(plan.count):
+        yield first_admitted(plan, k)
 
 
-def follow(plan: Plan, start: int = 0) -> Iterator[Document]:
-    """The documents of a plan from number `start` on."""
-    bar = tqdm(total=plan.count, initial=start, unit="document", disable=not sys.stderr.isatty())
-    with bar:
-        for k in range(start, plan.count):
-            item = plan.item(k)
-            yield write_up(families.get(item.family).sample(item.seed, item.difficulty), item.mode)
-            bar.update()
-
-
-def write_jsonl(path: Path, documents: Iterable[Document]) -> int:
-    """Append documents as they come, each on the disk before the next is asked for; returns how many were appended.
-
-    A half-written last line, left by a killed process, is cut off first.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    cut_half_line(path)
-    written = 0
-    with path.open("ab") as stream:
-        for document in documents:
-            stream.write(document.line.encode() + b"\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-            written += 1
-    return written
-
-
-def resume_jsonl(path: Path, plan: Plan) -> int:
-    """Write the documents of a plan that `path` does not hold yet; returns how many were added.
-
-    A run that was stopped anywhere ends in the same file as one that never was. Raises DataError where the file holds
-    documents of another plan.
-    """
-    cut_half_line(path)
-    present = 0
-    for document in read_jsonl(path) if path.exists() else ():
-        if present == plan.count:
-            raise DataError(f"{path} holds more than the {plan.count} documents of the plan")
-        expected = asdict(plan.item(present))
-        found = {key: document.provenance.get(key) for key in expected}
-        if found != expected:
-            raise DataError(f"{path}, row {present + 1} is {found}; the plan has {expected}")
-        present += 1
-    return write_jsonl(path, follow(plan, start=present))
+def first_admitted(plan: Plan, k: int, sandbox: Sandbox | None = None) -> Document:
+    """Document k of a plan: the first attempt that no gate refuses. Raises DataError where all are refused."""
+    for attempt in range(ATTEMPTS):
+        item = plan.item(k, attempt)
+        try:
+            return write_up(families.get(item.family).problem(item.seed, item.difficulty), item.mode, sandbox)
+        except gates.Refused as error:
+            last = error
+    raise DataError(f"document {k}: {ATTEMPTS} instances of {item.family} refused, the last one by {last}")
 
 
 def read_jsonl(path: Path) -> Iterator[Document]:
@@ -230,6 +231,18 @@ def read_jsonl(path: Path) -> Iterator[Document]:
                 yield Document.from_line(line.decode())
             except (DataError, UnicodeDecodeError) as error:
                 raise DataError(f"{path}, row {number}: {error}") from None
+
+
+def write_jsonl(path: Path, documents: Iterable[Document]) -> int:
+    """Write documents whole or not at all; returns how many."""
+    lines = [document.line + "\n" for document in documents]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, "".join(lines).encode())
+    return len(lines)
+
+
+def _shown(problem: Problem) -> str:
+    return generator(problem.family, problem.seed, problem.difficulty, "programs").choice(SHOWN)
 
 
 def _sha256(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Which document has which family, mode, difficulty and seed: decided by its number alone."""
+"""Which document has which family, mode, difficulty and seed: decided by its number and attempt alone."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,10 @@ from trex.data.families import names
 from trex.data.problem import DIFFICULTIES, DataError
 from trex.data.rendering import MODES
 
-SEED_STRIDE = 1_000_000_000  # document k of seed s is sampled with s * SEED_STRIDE + k, so no two seeds share instances
+MOST = 10_000_000  # documents of a plan
+ATTEMPTS = 100  # instances that are drawn for a document until one passes
+SEED_STRIDE = MOST * ATTEMPTS  # so that no two documents, of whatever seeds and attempts, share an instance's seed
+HELD_OUT = 1_000_000  # seeds of plans from here on are for evaluation; documents for training have smaller ones
 
 
 @dataclass(frozen=True)
@@ -44,8 +47,8 @@ class Plan:
 
         Raises DataError for an unknown or repeated family, mode or difficulty, and for a count or seed out of range.
         """
-        if not 0 <= count <= SEED_STRIDE:
-            raise DataError(f"count {count}; accepted: 0 to {SEED_STRIDE:,}")
+        if not 0 <= count <= MOST:
+            raise DataError(f"count {count}; accepted: 0 to {MOST:,}")
         if seed < 0:
             raise DataError(f"seed {seed}; accepted: whole numbers from 0")
         levels = (difficulty,) if isinstance(difficulty, int) else difficulty
@@ -57,12 +60,16 @@ class Plan:
             _chosen("difficulty", levels, DIFFICULTIES),
         )
 
-    def item(self, k: int) -> Item:
-        """Document k: the family changes fastest, then the mode, then the difficulty."""
-        rest, family = divmod(k, len(self.families))
-        rest, mode = divmod(rest, len(self.modes))
-        difficulty = self.difficulties[rest % len(self.difficulties)]
-        return Item(self.families[family], self.modes[mode], self.seed * SEED_STRIDE + k, difficulty)
+    def item(self, k: int, attempt: int = 0) -> Item:
+        """Document k: the family changes with each, mode and difficulty from round to round of all families.
+
+        Families begin with different modes and difficulties, so that a short plan already has all of them.
+        """
+        turn, family = divmod(k, len(self.families))
+        turns, mode = divmod(turn + family, len(self.modes))
+        difficulty = self.difficulties[turns % len(self.difficulties)]
+        seed = self.seed * SEED_STRIDE + attempt * MOST + k
+        return Item(self.families[family], self.modes[mode], seed, difficulty)
 
 
 def _chosen(what: str, given: Sequence | None, known: Sequence) -> tuple:

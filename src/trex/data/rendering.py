@@ -6,122 +6,137 @@ DP: data in the problem, as prose. DT: data in tables. DPS: data and problem sep
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from trex.data import families
-from trex.data.problem import DataError, Problem, Story, generator
+from trex.data.family import Family
+from trex.data.problem import LABEL, LABELS, NUMBER, DataError, Field, Instance, Problem, generator
+from trex.data.wording import NONE, Style, filled, spoken, tell
 
 MODES = ("DP", "DT", "DPS")
 DATA_FILE = "data.json"
-NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?!\w)")
 SCALARS = "| quantity | value | unit |"
+NOTHING = "–"  # a pair of members that a table has no value for
 
 
-def render(problem: Problem, mode: str) -> str:
-    """The problem's text. The order of its parts varies with the seed. Raises DataError for an unknown mode."""
+@dataclass(frozen=True)
+class Text:
+    """A problem's text, its distracting sentences, and the numbers that only these hold."""
+
+    problem: str
+    distractors: tuple[str, ...]
+    others: tuple[float, ...]
+
+
+def render(problem: Problem, mode: str) -> Text:
+    """The problem's text; the order of its parts varies with the seed. Raises DataError for an unknown mode."""
     if mode not in MODES:
         raise DataError(f"mode {mode!r}; accepted: {', '.join(MODES)}")
-    story = families.get(problem.family).story(problem)
+    family = families.get(problem.family)
+    telling = tell(family, problem)
     rng = generator(problem.family, problem.seed, problem.difficulty, "order")
-    rules = " ".join((*story.rules, story.domains))
+    rules = " ".join((*telling.rules, telling.integrality))
     if mode == "DP":
-        facts = "\n".join(story.facts) if len(story.facts) > 12 else " ".join(story.facts)
+        facts = "\n".join(telling.facts) if len(telling.facts) > 12 else " ".join(telling.facts)
         middle = [facts, rules]
     elif mode == "DT":
-        middle = [rules, "\n\n".join(_tables(problem.data, story))]
+        middle = [rules, "\n\n".join(_tables(family, problem, telling.style))]
     else:
-        middle = [rules, _schema(story)]
-    if rng.random() < 0.5:
-        middle.reverse()
+        middle = [rules, schema(family, problem.words)]
+    rng.shuffle(middle)
+    opening = [telling.setting, *telling.distractors]
     question_first = rng.random() < 0.25
-    opening = f"{story.setting} {story.question}" if question_first else story.setting
-    return "\n\n".join([opening, *middle] if question_first else [opening, *middle, story.question])
+    parts = [" ".join([*opening, telling.question] if question_first else opening), *middle]
+    text = "\n\n".join(parts if question_first else [*parts, telling.question])
+    return Text(text, telling.distractors, telling.others)
 
 
-def numbers(text: str) -> list[float]:
-    """Every number of a text, in order; digits inside words such as item codes are no numbers."""
-    return [float(match) for match in NUMBER.findall(text)]
-
-
-def data_numbers(data: Any) -> Iterator[float]:
-    """Every number of an instance."""
-    if isinstance(data, dict):
-        for value in data.values():
-            yield from data_numbers(value)
-    elif isinstance(data, int | float):
-        yield float(data)
-
-
-def literal(data: dict[str, Any]) -> str:
+def literal(data: Instance) -> str:
     """The instance as text that is JSON and a Python literal alike: one line per key or row."""
     return "{\n" + ",\n".join(f"  {json.dumps(key)}: {_value(value)}" for key, value in data.items()) + "\n}"
 
 
-def read_tables(text: str, story: Story) -> dict[str, Any]:
-    """The instance back from the tables of a DT text. Raises DataError for a table that `story` does not describe."""
-    data: dict[str, Any] = {}
+def schema(family: Family, words: Mapping[str, str]) -> str:
+    """What the keys of the data file hold."""
+    singular = {s.key: filled(s.singular, words) for s in family.sets}
+    lines = [f"The data are in the file `{DATA_FILE}`, a JSON object with these keys:"]
+    lines += [f"- `{s.key}`: list of the names of the {filled(s.plural, words)}" for s in family.sets]
+    for field in family.fields:
+        place = field.key + "".join(f"[{singular[key]}]" for key in field.index)
+        over = " and ".join(f"each {singular[key]}" for key in field.index)
+        unit = f", {filled(field.unit, words)}" if field.unit else ""
+        kind = {NUMBER: "", LABEL: " (a name)", LABELS: " (a list of names)"}[field.kind]
+        lines.append(f"- `{place}`: {filled(field.title, words)}{unit}{kind}" + (f", for {over}" if over else ""))
+    return "\n".join(lines)
+
+
+def read_tables(text: str, family: Family, words: Mapping[str, str]) -> Instance:
+    """The instance back from the tables of a DT text. Raises DataError for a table that the family does not have."""
+    data: Instance = {}
+    singular = {filled(s.singular, words): s.key for s in family.sets}
+    headings = {_heading(field, words): field for field in family.fields}
+    titles = {filled(field.title, words): field for field in family.fields if not field.index}
     for caption, rows in _parsed(text):
         corner, *columns = rows[0]
         body = rows[1:]
         if rows[0] == _cells(SCALARS):
-            by_title = {field.title: field for field in story.fields if not field.index}
-            data |= {_known(by_title, title).key: _number(value) for title, value, _ in body}
-            continue
-        matrices = {f.heading: f for f in story.fields if len(f.index) == 2}
-        if caption in matrices:
-            field = matrices[caption]
-            data[field.index[0]], data[field.index[1]] = [row[0] for row in body], columns
-            data[field.key] = {row[0]: dict(zip(columns, map(_number, row[1:]), strict=True)) for row in body}
-            continue
-        data[_known({s.singular: s for s in story.sets}, corner).key] = [row[0] for row in body]
-        vectors = {f.heading: f for f in story.fields if len(f.index) == 1}
-        for k, column in enumerate(columns, start=1):
-            data[_known(vectors, column).key] = {row[0]: _number(row[k]) for row in body}
+            data |= {_known(titles, title).key: _read(_known(titles, title), cell) for title, cell, _ in body}
+        elif caption in headings:
+            field = headings[caption]
+            for key, names in zip(field.index, ([row[0] for row in body], columns), strict=True):
+                data.setdefault(key, names)
+            data[field.key] = {
+                name: {
+                    column: _read(field, cell) for column, cell in zip(columns, cells, strict=True) if cell != NOTHING
+                }
+                for name, *cells in body
+            }
+        else:
+            data[_known(singular, corner)] = [row[0] for row in body]
+            for k, column in enumerate(columns, start=1):
+                field = _known(headings, column)
+                data[field.key] = {row[0]: _read(field, row[k]) for row in body if row[k] != NOTHING}
     return data
 
 
-def _tables(data: dict[str, Any], story: Story) -> Iterator[str]:
-    """Vectors over the same set share a table, each matrix has its own, scalars come last."""
-    count = 0
-    for index_set in story.sets:
-        vectors = [f for f in story.fields if f.index == (index_set.key,)]
-        if vectors:
+def _tables(family: Family, problem: Problem, style: Style) -> Iterator[str]:
+    """A table of each index set with the fields over it alone, one of each field over two, scalars last."""
+    data, words, count = problem.data, problem.words, 0
+    singular = {s.key: filled(s.singular, words) for s in family.sets}
+
+    def cell(field: Field, row: Mapping[str, Any], name: str) -> str:
+        return spoken(field, row[name], style) if name in row else NOTHING
+
+    crossed = {key for field in family.fields if len(field.index) == 2 for key in field.index}
+    for index_set in family.sets:
+        vectors = [f for f in family.fields if f.index == (index_set.key,)]
+        if vectors or index_set.key not in crossed:
             count += 1
-            rows = [[name, *(data[f.key][name] for f in vectors)] for name in data[index_set.key]]
-            yield f"Table {count}: {index_set.plural}\n\n" + _table(
-                [index_set.singular, *(f.heading for f in vectors)], rows
-            )
-    singular = {index_set.key: index_set.singular for index_set in story.sets}
-    for field in story.fields:
+            header = [singular[index_set.key], *(_heading(f, words) for f in vectors)]
+            rows = [[name, *(cell(f, data[f.key], name) for f in vectors)] for name in data[index_set.key]]
+            yield f"Table {count}: {filled(index_set.plural, words)}\n\n" + _table(header, rows)
+    for field in family.fields:
         if len(field.index) == 2:
             count += 1
             first, second = field.index
-            rows = [[i, *(data[field.key][i][j] for j in data[second])] for i in data[first]]
-            yield f"Table {count}: {field.heading}\n\n" + _table(
-                [f"{singular[first]} / {singular[second]}", *data[second]], rows
-            )
-    scalars = [f for f in story.fields if not f.index]
-    if scalars:
-        yield f"Table {count + 1}: single values\n\n" + _table(
-            _cells(SCALARS), [[f.title, data[f.key], f.unit] for f in scalars]
-        )
+            rows = [[i, *(cell(field, data[field.key].get(i, {}), j) for j in data[second])] for i in data[first]]
+            header = [f"{singular[first]} / {singular[second]}", *data[second]]
+            yield f"Table {count}: {_heading(field, words)}\n\n" + _table(header, rows)
+    if scalars := [f for f in family.fields if not f.index]:
+        rows = [[filled(f.title, words), spoken(f, data[f.key], style), filled(f.unit, words)] for f in scalars]
+        yield f"Table {count + 1}: single values\n\n" + _table(_cells(SCALARS), rows)
 
 
-def _schema(story: Story) -> str:
-    singular = {index_set.key: index_set.singular for index_set in story.sets}
-    lines = [f"The data are in the file `{DATA_FILE}`, a JSON object with these keys:"]
-    lines += [f"- `{s.key}`: list of the names of the {s.plural}" for s in story.sets]
-    for field in story.fields:
-        place = field.key + "".join(f"[{singular[key]}]" for key in field.index)
-        over = " and ".join(f"each {singular[key]}" for key in field.index)
-        lines.append(f"- `{place}`: {field.title}, {field.unit}" + (f", for {over}" if over else ""))
-    return "\n".join(lines)
+def _heading(field: Field, words: Mapping[str, str]) -> str:
+    unit = filled(field.unit, words)
+    return filled(field.title, words) + (f" ({unit})" if unit else "")
 
 
-def _table(header: list[str], rows: list[list[Any]]) -> str:
+def _table(header: list[str], rows: list[list[str]]) -> str:
     lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def _parsed(text: str) -> Iterator[tuple[str, list[list[str]]]]:
@@ -135,14 +150,19 @@ def _cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip().strip("|").split("|")]
 
 
-def _number(cell: str) -> int | float:
+def _read(field: Field, cell: str) -> Any:
+    if field.kind == LABEL:
+        return cell
+    if field.kind == LABELS:
+        return [] if cell == NONE else re.split(r", | and ", cell)
     try:
-        return float(cell) if "." in cell else int(cell)
+        plain = cell.replace(",", "")
+        return float(plain) if "." in plain else int(plain)
     except ValueError:
         raise DataError(f"table cell {cell!r} is not a number") from None
 
 
-def _known(known: dict[str, Any], name: str) -> Any:
+def _known(known: Mapping[str, Any], name: str) -> Any:
     if name not in known:
         raise DataError(f"table names {name!r}; expected one of: {', '.join(known)}")
     return known[name]

@@ -11,25 +11,20 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from trex.data import families
+from trex.data.contract import BINARY, INTEGER
 from trex.data.problem import DataError, Problem
 from trex.data.program import program
 from trex.eval import planted_changes as change
 from trex.eval.items import Item
 from trex.eval.scores import right
+from trex.eval.sets import problem_of
 from trex.eval.taxonomy import CONSTRAINTS, DIRECTION, DISCRETE, EXECUTION, PROTOCOL, RATIO, STATUS, STRUCTURAL
 from trex.solver.pyomo_model import from_pyomo
 from trex.solver.solve import solve
 
-BUILT = "model = build(data)\n"
+BUILT = "m = model(data)\n"
 LONGEST = 20.0  # seconds to solve a changed model
 MOST = 40  # changes of one kind that are tried
-VARIABLES = {"knapsack": ("take",), "production_planning": ("make", "stock"), "transportation": ("ship",)}
-WHOLE = {"knapsack": ("take",), "production_planning": ("setup",), "transportation": ()}
-ROWS = {
-    "knapsack": ("limit",),
-    "production_planning": ("capacity", "storage", "only_after_setup", "balance"),
-    "transportation": ("supply", "demand", "route"),
-}
 UNITS = (1000.0, 0.001, 60.0, 12.0, 24.0, 100.0)
 Tries = Iterator[tuple[Callable[..., None], dict[str, Any]]]
 
@@ -39,17 +34,17 @@ def _turned(model: Any, item: Item, rng: random.Random) -> Tries:
 
 
 def _relaxed(model: Any, item: Item, rng: random.Random) -> Tries:
-    if WHOLE[item.family]:
+    if _whole_variables(item):
         yield change.relax, {}
 
 
 def _whole(model: Any, item: Item, rng: random.Random) -> Tries:
-    for name in _shuffled([name for name in VARIABLES[item.family] if name not in WHOLE[item.family]], rng):
+    for name in _shuffled([name for name in _variables(item) if name not in _whole_variables(item)], rng):
         yield change.make_whole, {"name": name}
 
 
 def _forgotten(model: Any, item: Item, rng: random.Random) -> Tries:
-    for name in _shuffled(ROWS[item.family], rng):
+    for name in _shuffled(_constraints(item.family), rng):
         yield change.forget, {"name": name}
 
 
@@ -59,11 +54,12 @@ def _forgotten_row(model: Any, item: Item, rng: random.Random) -> Tries:
 
 
 def _added(model: Any, item: Item, rng: random.Random) -> Tries:
-    name = VARIABLES[item.family][0]
-    if item.family == "knapsack":
+    names = [name for name in _variables(item) if name not in _whole_variables(item)]
+    if not names:
+        name = _variables(item)[0]
         yield from ((change.at_most, {"name": name, "most": float(most)}) for most in (4, 3, 2, 1))
         return
-    name = "stock" if item.family == "production_planning" else name
+    name = rng.choice(names)
     for number in _shuffled(range(len(model.component(name))), rng):
         yield change.at_least, {"name": name, "number": number, "least": float(rng.randint(3, 6))}
 
@@ -75,7 +71,7 @@ def _side(model: Any, item: Item, rng: random.Random) -> Tries:
 
 
 def _other_way(model: Any, item: Item, rng: random.Random) -> Tries:
-    for name in _shuffled(ROWS[item.family], rng):
+    for name in _shuffled(_constraints(item.family), rng):
         yield change.other_way, {"name": name}
 
 
@@ -84,12 +80,12 @@ def _objective_units(model: Any, item: Item, rng: random.Random) -> Tries:
 
 
 def _side_units(model: Any, item: Item, rng: random.Random) -> Tries:
-    for name in _shuffled(ROWS[item.family], rng):
+    for name in _shuffled(_constraints(item.family), rng):
         yield from ((change.scale_sides, {"name": name, "factor": factor}) for factor in _shuffled(UNITS, rng))
 
 
 def _contradiction(model: Any, item: Item, rng: random.Random) -> Tries:
-    yield change.contradict, {"name": rng.choice(VARIABLES[item.family])}
+    yield change.contradict, {"name": rng.choice(_variables(item))}
 
 
 def _without_end(model: Any, item: Item, rng: random.Random) -> Tries:
@@ -124,8 +120,8 @@ CHANGES: dict[str, tuple[str, Callable[[Any, Item, random.Random], Tries]]] = {
 # class, and what is put behind the line that builds the model ("{first}" is the name of a variable)
 LINES = {
     "wrong import": (PROTOCOL, "from pyomo.environ import ConcretModel\n"),
-    "wrong interface": (PROTOCOL, "model.addConstr(model.{first} <= 3)\n"),
-    "wrong argument": (PROTOCOL, "model.more = pyo.Var(lower=0)\n"),
+    "wrong interface": (PROTOCOL, "m.addConstr(m.{first} <= 3)\n"),
+    "wrong argument": (PROTOCOL, "m.more = pyo.Var(lower=0)\n"),
     "missing key": (PROTOCOL, 'penalty = data["penalties_of_nobody"]\n'),
     "missing file": (PROTOCOL, 'import json\nmore = json.load(open("more_data.json"))\n'),
     "endless loop": (EXECUTION, "while True:\n    pass\n"),
@@ -158,29 +154,21 @@ def planted(item: Item, kind: str, seed: int) -> tuple[str, str] | None:
         return _right(code, kind), ""
     if kind in LINES:
         expected, lines = LINES[kind]
-        return _answer(code.replace(BUILT, BUILT + lines.format(first=VARIABLES[item.family][0]))), expected
+        return _answer(code.replace(BUILT, BUILT + lines.format(first=_variables(item)[0]))), expected
     expected, tries = CHANGES[kind]
-    original = families.get(item.family).build(problem.data)
+    original = families.get(item.family).model(problem.data)
     for (function, arguments), _ in zip(tries(original, item, rng), range(MOST), strict=False):
         if _changes(problem, item, function, arguments, expected):
             named = "".join(f", {name}={value!r}" for name, value in arguments.items())
             source = inspect.getsource(function).replace(": Any", "")
-            call = f"{BUILT}{function.__name__}(model{named})\n"
+            call = f"{BUILT}{function.__name__}(m{named})\n"
             return _answer(code.replace(f"\n{BUILT}", f"\n\n{source}\n\n{call}")), expected
     return None
 
 
-def problem_of(item: Item) -> tuple[Problem, str]:
-    """The problem behind an item of our families, and its mode. Raises DataError for other items."""
-    found = re.fullmatch(r"families/(\w+)_(DP|DT|DPS)_(\d+)_(\d+)", item.id)
-    if found is None or found[1] not in VARIABLES:
-        raise DataError(f"item {item.id!r}; accepted: those of {', '.join(VARIABLES)}")
-    return families.get(found[1]).sample(int(found[4]), int(found[3])), found[2]
-
-
 def _changes(problem: Problem, item: Item, function: Callable[..., None], arguments: dict[str, Any], kind: str) -> bool:
     """Whether the change makes the optimum another one; or none, for a change of that class alone."""
-    model = families.get(item.family).build(problem.data)
+    model = families.get(item.family).model(problem.data)
     function(model, **arguments)
     found = solve(from_pyomo(model), LONGEST)
     if kind == STATUS:
@@ -201,7 +189,7 @@ def _right(code: str, kind: str) -> str:
         body = "".join(f"    {line}\n" if line else "\n" for line in (BUILT + solving).splitlines())
         code = f"{head}def main():\n{body}\n\nif __name__ == '__main__':\n    main()\n"
     elif kind == "right, other names":
-        for old, new in (("model", "plan"), ("build", "make_plan"), ("result", "outcome"), ("data", "given")):
+        for old, new in (("m", "plan"), ("model", "make_plan"), ("result", "outcome"), ("data", "given")):
             code = re.sub(rf"(?<![\w.\"])\b{old}\b(?![\w\"]|\.json)", new, code)
     elif kind == "right, unclosed fence":
         return f"Here is the program.\n\n```Python\n{code}"
@@ -211,13 +199,26 @@ def _right(code: str, kind: str) -> str:
     return _answer(code)
 
 
+def _variables(item: Item) -> list[str]:
+    return [variables.name for variables in families.get(item.family).contract.variables]
+
+
+def _whole_variables(item: Item) -> list[str]:
+    contract = families.get(item.family).contract
+    return [variables.name for variables in contract.variables if variables.domain in (BINARY, INTEGER)]
+
+
+def _constraints(family: str) -> list[str]:
+    return [clause.name for clause in families.get(family).contract.constraints]
+
+
 def _shuffled(names: Any, rng: random.Random) -> list[Any]:
     return rng.sample(list(names), len(names))
 
 
 def _rows(model: Any, family: str, rng: random.Random) -> list[tuple[str, int]]:
     """Constraints of more than one row, and the numbers of their rows."""
-    found = [(name, k) for name in ROWS[family] for k in range(len(model.component(name)))]
+    found = [(name, k) for name in _constraints(family) for k in range(len(model.component(name)))]
     return _shuffled(found, rng)
 
 

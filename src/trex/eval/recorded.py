@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trex.data import families
-from trex.data.plan import Plan as DataPlan
 from trex.data.program import program
 from trex.eval import prompts, runs
 from trex.eval.endpoint import Recorded
@@ -18,7 +16,7 @@ from trex.eval.judge import Judging
 from trex.eval.judging import judge_run
 from trex.eval.plan import Plan
 from trex.eval.rows import Key
-from trex.eval.sets import HELD_OUT, family_items
+from trex.eval.sets import family_items, problem_of
 from trex.eval.summary import summarise
 
 
@@ -59,12 +57,8 @@ def reference_programs(items: Iterable[Item]) -> dict[Key, str]:
 
 def family_programs(count: int, seed: int = 0) -> tuple[tuple[Item, ...], dict[Key, str]]:
     """Held-out family problems, and the families' own programs as answers."""
-    items, plan, answers = family_items(count, seed), DataPlan.of(count, HELD_OUT + seed), {}
-    for number, item in enumerate(items):
-        drawn = plan.item(number)
-        problem = families.get(drawn.family).sample(drawn.seed, drawn.difficulty)
-        answers[item.id, 0] = _block(program(problem, drawn.mode))
-    return items, answers
+    items = family_items(count, seed)
+    return items, {(item.id, 0): _block(program(*problem_of(item))) for item in items}
 
 
 def _block(code: str) -> str:

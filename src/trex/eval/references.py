@@ -88,7 +88,7 @@ def family_references(count: int, seed: int) -> tuple[Reference, ...]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.lp")
         for number, document in enumerate(generate(count, seed)):
-            model = families.get(document.family).build(document.data)
+            model = families.get(document.family).model(document.data)
             model.write(str(path), io_options={"symbolic_solver_labels": True})
             found.append(Reference(f"{document.family}_{number}", path.read_text(), document.objective))
     return tuple(found)

@@ -60,7 +60,7 @@ def model_trials(sandbox: Sandbox, optimum: float = 12.0) -> tuple[Trial, ...]:
 def job_seconds(sandbox: Sandbox, count: int, plain: int, seed: int) -> dict[str, list[float]]:
     """Seconds of `count` family programs in the sandbox and of the first `plain` in a new interpreter each, in turn."""
     names = families.names()
-    texts = [program(families.get(names[k % len(names)]).sample(seed + k, 1), "DP") for k in range(count)]
+    texts = [program(families.get(names[k % len(names)]).problem(seed + k, 1), "DP") for k in range(count)]
     inside, outside = f"sandbox ({sandbox.level})", "python program.py"
     found: dict[str, list[float]] = {inside: [], outside: []}
     for number, text in enumerate(texts):

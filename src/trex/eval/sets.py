@@ -4,11 +4,13 @@ Row `r` of set `s` is item "s/r". Clusters are found over all sets of the folder
 change them.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 
 from trex.data import families
-from trex.data.documents import write_up
-from trex.data.plan import Plan
+from trex.data.documents import first_admitted
+from trex.data.plan import HELD_OUT, Plan
+from trex.data.problem import DataError, Problem
 from trex.data.rendering import DATA_FILE, literal
 from trex.eval.benchmarks import PROBLEM_SETS, QUESTION_SETS, BenchmarkError, Benchmarks, ReferenceProblem
 from trex.eval.clusters import clustered
@@ -19,7 +21,7 @@ from trex.solver.pyomo_model import from_pyomo
 
 BENCHMARK_SETS = (*QUESTION_SETS, *PROBLEM_SETS)
 FAMILIES = "families"
-HELD_OUT = 1_000_000  # seeds of plans from here on are for evaluation; documents for training have smaller ones
+DIFFICULTIES = (1, 2, 3)  # of the held-out problems
 
 
 def items(benchmarks: Benchmarks, sets: Iterable[str]) -> tuple[Item, ...]:
@@ -47,24 +49,30 @@ def family_items(count: int, seed: int = 0) -> tuple[Item, ...]:
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise EvaluationError(f"families = {count!r}; accepted: a whole number of problems from 1")
     found = []
-    plan = Plan.of(count, HELD_OUT + seed if seed >= 0 else seed)
+    plan = Plan.of(count, HELD_OUT + seed if seed >= 0 else seed, difficulty=DIFFICULTIES)
     for k in range(count):
-        chosen = plan.item(k)
-        family = families.get(chosen.family)
-        problem = family.sample(chosen.seed, chosen.difficulty)
-        document = write_up(problem, chosen.mode)
+        document = first_admitted(plan, k)
+        family, mode, origin = document.family, document.mode, document.provenance
         found.append(
             Item(
-                id=f"{FAMILIES}/{chosen.family}_{chosen.mode}_{chosen.difficulty}_{chosen.seed}",
+                id=f"{FAMILIES}/{family}_{mode}_{origin['difficulty']}_{origin['seed']}",
                 set=FAMILIES,
                 question=document.problem,
                 answer=document.objective,
-                files={DATA_FILE: literal(problem.data)} if chosen.mode == "DPS" else {},
-                reference=lp.write(from_pyomo(family.build(problem.data))),
-                family=chosen.family,
+                files={DATA_FILE: literal(document.data)} if mode == "DPS" else {},
+                reference=lp.write(from_pyomo(families.get(family).model(document.data))),
+                family=family,
             )
         )
     return clustered(found)
+
+
+def problem_of(item: Item) -> tuple[Problem, str]:
+    """The problem behind an item of our families, and its mode. Raises DataError for other items."""
+    found = re.fullmatch(rf"{FAMILIES}/(\w+)_(DP|DT|DPS)_(\d+)_(\d+)", item.id)
+    if found is None or found[1] not in families.names():
+        raise DataError(f"item {item.id!r}; accepted: those of the problem families")
+    return families.get(found[1]).problem(int(found[4]), int(found[3])), found[2]
 
 
 def _rows(benchmarks: Benchmarks) -> Iterator[Item]:

@@ -7,7 +7,6 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from trex.data import families
 from trex.data.documents import Document
 from trex.data.rendering import MODES
 from trex.report.figures import COLOURS
@@ -20,13 +19,12 @@ def columns(documents: Iterable[Document]) -> dict[str, list[Any]]:
     names = ("family", "mode", "difficulty", "variables", "constraints", "objective", "characters")
     table: dict[str, list[Any]] = {name: [] for name in names}
     for document in documents:
-        family = families.get(document.family)
         row = (
             document.family,
             document.mode,
             document.provenance["difficulty"],
-            sum(1 for _ in family.variables(document.data)),
-            sum(1 for _ in family.slacks(document.data, {})),
+            document.provenance["variables"],
+            document.provenance["constraints"],
             document.objective,
             len(document.text),
         )

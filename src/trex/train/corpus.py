@@ -2,7 +2,7 @@
 
 Documents are proved as they are generated, some hundredths of a second to seconds each, so the first rank makes the
 rows and leaves them in the run's folder (`rows.safetensors`), where the others read them; generated documents stay
-there too (`documents.jsonl`), so that a run that was stopped goes on generating where it was.
+there too (`documents`), so that a run that was stopped goes on generating where it was.
 """
 
 import json
@@ -17,14 +17,16 @@ from torch import Tensor
 from trex.checkpoint import tensors
 from trex.checkpoint.together import Together
 from trex.data.chat_format import SPECIAL
-from trex.data.documents import Document, read_jsonl, resume_jsonl
+from trex.data.documents import Document, read_jsonl
+from trex.data.engine import Here, Settings, generate
 from trex.data.plan import Plan
 from trex.data.problem import DataError
 from trex.data.tokens import Rows, Tokenizer, pack
 from trex.data.vocabulary import BEGIN, END, FullTokenizer
 from trex.train.agreement import agree, of_first
 
-ROWS, DOCUMENTS = "rows.safetensors", "documents.jsonl"
+ROWS, DOCUMENTS = "rows.safetensors", "documents"
+DIFFICULTIES = (1, 2, 3)  # of generated documents
 MOST_HELD_OUT = 0.5
 
 
@@ -59,9 +61,9 @@ class Source:
         """All texts, those generated kept in `folder`. Raises DataError that names the first bad line."""
         if self.data is not None:
             return list(_read(self.data))
-        path = folder / DOCUMENTS
-        resume_jsonl(path, Plan.of(self.documents, self.seed))
-        return [document.text for document in read_jsonl(path)]
+        made = folder / DOCUMENTS
+        generate(made, Settings(Plan.of(self.documents, self.seed, difficulty=DIFFICULTIES), execute=False), pool=Here)
+        return [document.text for document in read_jsonl(made / "documents.jsonl")]
 
     def corpus(self, folder: Path) -> Corpus:
         """The rows. Of every 1 / held_out texts, rounded, the first is held out, and whatever equals one of those."""

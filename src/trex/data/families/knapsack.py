@@ -1,82 +1,61 @@
-"""Knapsack: choose items of largest total value within one or two limits, each item whole or not at all."""
+"""Knapsack: choose items of largest total value within two limits, each item whole or not at all."""
 
 import math
-from collections.abc import Iterator
+import random
 
 import pyomo.environ as pyo
 
+import trex.solver.recorder as gp
 from trex.data import exact
-from trex.data.matrix import Matrix
-from trex.data.problem import Field, IndexSet, Problem, Story, generator, listing, nice, sentence
-from trex.solver.model import Model
+from trex.data.contract import BINARY, Clause, Contract, Mistake, Term, Variables
+from trex.data.family import Family
+from trex.data.problem import Field, IndexSet, Instance, draw_sets
+from trex.data.scenario import Scenario, code, words
 
-SIZES = {1: (6, 9), 2: (14, 20), 3: (90, 110)}  # items
-LIMITS = {1: 1, 2: 2, 3: 2}
-# what is filled, item, items, code letter, resources with units, what counts, its unit
-THEMES: tuple[tuple[str, str, str, str, dict[str, str], str, str], ...] = (
-    ("a cargo aircraft", "crate", "crates", "C", {"weight": "kg", "floor_area": "m²"}, "revenue", "hundred euros"),
-    ("a research satellite", "instrument", "instruments", "S", {"mass": "kg", "power": "W"}, "science score", "points"),
-    (
-        "next year's investment plan", "project", "projects", "P",
-        {"budget": "thousand euros", "staff": "person-months"}, "net present value", "thousand euros",
-    ),
-    ("a compute cluster's night run", "job", "jobs", "J", {"memory": "GB", "compute": "cores"}, "priority", "points"),
-    ("a relief convoy", "pallet", "pallets", "R", {"load": "hundred kg", "volume": "m³"}, "benefit", "points"),
-    (
-        "a museum's new hall", "exhibit", "exhibits", "E",
-        {"floor_area": "m²", "lighting": "lamps"}, "expected attendance", "hundred visitors",
-    ),
-    (
-        "a hospital's purchase", "device", "devices", "D",
-        {"budget": "thousand euros", "floor_area": "m²"}, "benefit", "points",
-    ),
-    (
-        "an evening of television advertising", "spot", "spots", "T",
-        {"airtime": "seconds", "studio_time": "hours"}, "fee", "thousand euros",
-    ),
-)  # fmt: skip
+SIZES = {
+    1: {"items": (6, 9), "resources": (1, 1)},
+    2: {"items": (14, 20), "resources": (2, 2)},
+    3: {"items": (100, 120), "resources": (2, 2)},
+    4: {"items": (200, 240), "resources": (2, 2)},
+}
 
 
-def sample(seed: int, difficulty: int) -> Problem:
-    """Every item fits alone and all together never do: the limits are 35 to 55 % of what all items would use."""
-    rng = generator("knapsack", seed, difficulty)
-    container, item, items_word, letter, resources, gain, gain_unit = rng.choice(THEMES)
-    keys = rng.sample(list(resources), LIMITS[difficulty])
-    words = {"container": container, "item": item, "items": items_word, "gain": gain, "gain_unit": gain_unit}
-    words |= {key: resources[key] for key in keys}
-    first = rng.randint(1, 40)
-    items = [f"{letter}{number:02d}" for number in range(first, first + rng.randint(*SIZES[difficulty]))]
-    use = {i: {r: rng.randint(2, 15) for r in keys} for i in items}
-    # values follow the amounts used with noise, so that the best choice is not plain to see
+def sample(rng: random.Random, difficulty: int) -> Instance:
+    """Every item fits alone and all together never do: the limits are 35 to 55 % of what all items would use.
+
+    Values follow the amounts used with noise, so that the best choice is not plain to see.
+    """
+    sets = draw_sets(rng, SIZES[difficulty])
+    items, resources = sets["items"], sets["resources"]
+    use = {i: {r: rng.randint(2, 15) for r in resources} for i in items}
     value = {i: max(2, sum(use[i].values()) + rng.randint(-4, 8)) for i in items}
-    totals = {r: sum(use[i][r] for i in items) for r in keys}
     share = rng.uniform(0.35, 0.55)
-    limit = {r: max(math.floor(totals[r] * share), *(use[i][r] for i in items)) for r in keys}
-    data = {"items": items, "resources": keys, "value": value, "use": use, "limit": limit}
-    return Problem("knapsack", seed, difficulty, data, words)
+    limit = {r: max(math.floor(sum(use[i][r] for i in items) * share), *(use[i][r] for i in items)) for r in resources}
+    return {**sets, "value": value, "use": use, "limit": limit}
 
 
-def build(data: dict) -> pyo.ConcreteModel:
+def model(data: dict) -> pyo.ConcreteModel:
     """Choice of items as a binary program."""
     items, resources = data["items"], data["resources"]
     m = pyo.ConcreteModel()
     m.take = pyo.Var(items, domain=pyo.Binary)
-    m.objective = pyo.Objective(expr=sum(data["value"][i] * m.take[i] for i in items), sense=pyo.maximize)
+    m.gain = pyo.Expression(expr=sum(data["value"][i] * m.take[i] for i in items))
+    m.objective = pyo.Objective(expr=m.gain, sense=pyo.maximize)
     m.limit = pyo.Constraint(
         resources, rule=lambda m, r: sum(data["use"][i][r] * m.take[i] for i in items) <= data["limit"][r]
     )
     return m
 
 
-def second(data: dict) -> Model:
+def reformulated(data: dict) -> gp.Model:
     """What to leave behind: at least the excess of every resource, at the least loss of value."""
-    matrix = Matrix("max", offset=sum(data["value"].values()))
-    for i in data["items"]:
-        matrix.column(f"leave[{i}]", -data["value"][i], upper=1.0, kind="integer")
+    m = gp.Model("leave_behind")
+    leave = m.addVars(data["items"], vtype=gp.GRB.BINARY, name="leave")
+    m.setObjective(sum(data["value"].values()) - leave.prod(data["value"]), gp.GRB.MAXIMIZE)
     for r in data["resources"]:
         excess = sum(data["use"][i][r] for i in data["items"]) - data["limit"][r]
-        matrix.row(f"excess[{r}]", {f"leave[{i}]": data["use"][i][r] for i in data["items"]}, lower=excess)
-    return matrix.model()
+        m.addConstr(gp.quicksum(data["use"][i][r] * leave[i] for i in data["items"]) >= excess, name=f"excess[{r}]")
+    return m
 
 
 def optimum(data: dict) -> float | None:
@@ -86,117 +65,92 @@ def optimum(data: dict) -> float | None:
     return float(exact.knapsack([data["value"][i] for i in data["items"]], uses, limits))
 
 
-def variables(data: dict) -> Iterator[tuple[str, str]]:
-    """One yes-or-no decision per item."""
-    yield from ((f"take[{i}]", "binary") for i in data["items"])
+def _scenario(domain: str, container: str, item: str, items: str, letter: str, units: str, gain: str,
+              gain_unit: str) -> Scenario:  # fmt: skip
+    told = {"container": container, "item": item, "items": items, "gain": gain, "gain_unit": gain_unit}
+    return Scenario(domain, told, {"items": code(letter), "resources": words(units)})
 
 
-def objective(data: dict, values: dict[str, float]) -> float:
-    """Total value of the chosen items."""
-    return sum(data["value"][i] * values.get(f"take[{i}]", 0.0) for i in data["items"])
+SCENARIOS = (
+    _scenario("air freight", "a cargo aircraft", "crate", "crates", "C", "kilograms cubic-metres", "revenue",
+              "hundred euros"),
+    _scenario("space", "a research satellite", "instrument", "instruments", "S", "kilograms watts", "science score",
+              "points"),
+    _scenario("investment", "next year's investment plan", "project", "projects", "P", "kiloeuros person-months",
+              "net present value", "thousand euros"),
+    _scenario("computing", "a compute cluster's night run", "job", "jobs", "J", "gigabytes cores", "priority",
+              "points"),
+    _scenario("relief", "a relief convoy", "pallet", "pallets", "R", "tonnes cubic-metres", "benefit", "points"),
+    _scenario("museums", "a museum's new hall", "exhibit", "exhibits", "E", "square-metres lamps",
+              "expected attendance", "hundred visitors"),
+    _scenario("health", "a hospital's purchase", "device", "devices", "D", "kiloeuros square-metres", "benefit",
+              "points"),
+    _scenario("media", "an evening of television advertising", "spot", "spots", "T", "airtime-seconds studio-hours",
+              "fee", "thousand euros"),
+)  # fmt: skip
 
-
-def slacks(data: dict, values: dict[str, float]) -> Iterator[tuple[str, float]]:
-    """What is left of every resource."""
-    for r in data["resources"]:
-        used = sum(data["use"][i][r] * values.get(f"take[{i}]", 0.0) for i in data["items"])
-        yield f"limit[{r}]", data["limit"][r] - used
-
-
-def story(problem: Problem) -> Story:
-    """A choice told in one of eight trades."""
-    d, w = problem.data, problem.words
-    pick = generator("knapsack", problem.seed, problem.difficulty, "story").choice
-    item, items, gain, unit = w["item"], w["items"], w["gain"], w["gain_unit"]
-    limits = listing([f"{d['limit'][r]} {w[r]} of {_reads(r)}" for r in d["resources"]])
-    limit_fact = pick((
-        f"Available in all: {limits}.", f"The {items} chosen may together use at most {limits}.",
-        f"In total there is room for {limits}.",
-    ))  # fmt: skip
-    form = pick((
-        "{item} {code} takes {uses} and brings {value} {unit} of {gain}.",
-        "with {item} {code} comes a {gain} of {value} {unit}; it needs {uses}.",
-        "{code} uses {uses} and adds {value} {unit} to the {gain}.",
-    ))  # fmt: skip
-    facts = [
-        sentence(
-            form.format(
-                item=item, code=i, value=d["value"][i], unit=unit, gain=gain,
-                uses=listing([f"{d['use'][i][r]} {w[r]} of {_reads(r)}" for r in d["resources"]]),
-            )
-        )
-        for i in d["items"]
-    ]  # fmt: skip
-    container = w["container"]
-    setting = pick((
-        f"There are more {items} on the list for {container} than can be accepted.",
-        f"A planner selects {items} for {container}.",
-        f"Candidates for {container} are {items} of different {gain}.",
-        f"For {container}, a choice among several {items} has to be made.",
-    ))  # fmt: skip
-    total = " and of ".join(map(_reads, d["resources"]))
-    rules = (
-        f"The total use of {total} by the chosen {items} cannot exceed what is available.",
-        f"Each {item} exists once, and its {gain} counts only if it is chosen; what the chosen {items} bring adds up.",
-    )
-    question = pick((
-        f"Which {items} should be chosen so that the total {gain} is as large as possible?",
-        f"Select the {items} that give the largest total {gain}, and state it in {unit}.",
-        f"Maximise the total {gain} of the chosen {items}.",
-    ))  # fmt: skip
-    return Story(
-        setting, (limit_fact, *facts), rules,
-        f"Each {item} is chosen whole or not at all: there is one yes-or-no decision per {item}.", question,
-        (IndexSet("items", item, items), IndexSet("resources", "resource", "resources")),
-        (
-            Field("value", ("items",), gain, unit),
-            Field("use", ("items", "resources"), "use of resources", _units(w, d["resources"])),
-            Field("limit", ("resources",), "available in all", _units(w, d["resources"])),
+FAMILY = Family(
+    title="Knapsack with one or two limits",
+    area="packing",
+    source="H. Kellerer, U. Pferschy and D. Pisinger, Knapsack Problems, 2004",
+    sizes=SIZES,
+    sets=(
+        IndexSet("items", "{item}", "{items}", "i", "I"),
+        IndexSet("resources", "resource", "limited resources", "r", "R"),
+    ),
+    fields=(
+        Field("value", ("items",), "{gain}", "{gain_unit}", "v_i", (
+            "{item} {0} brings {value} {gain_unit} of {gain}", "with {0} comes a {gain} of {value} {gain_unit}",
+            "{0} adds {value} {gain_unit} to the {gain}",
+        )),
+        Field("use", ("items", "resources"), "use of resources", "", "a_{ir}", (
+            ("{item} {0} needs", "{value} {1}"), ("{0} takes up", "{value} {1}"), ("choosing {0} uses", "{value} {1}"),
+        )),
+        Field("limit", ("resources",), "available in all", "", "b_r", (
+            "available in all are {value} {0}", "the {items} chosen may together use {value} {0}",
+            "there is room for {value} {0}",
+        )),
+    ),
+    contract=Contract(
+        variables=(Variables("take", BINARY, "x_i", "1 if {item} $i$ is chosen", "{item} {0} is chosen"),),
+        sense="maximize",
+        goal=("total {gain}", "{gain_unit}"),
+        objective=(Term("gain", r"\sum_{i \in I} v_i x_i", (
+            "Each {item} exists once, and what the chosen {items} bring adds up.",
+            "The {gain} of a {item} counts only if it is chosen, and each {item} exists once.",
+        )),),
+        constraints=(Clause("limit", r"\sum_{i \in I} a_{ir} x_i \le b_r", r"r \in R", (
+            "Of each resource the chosen {items} cannot use more in total than is available.",
+            "The total use of each resource by the chosen {items} must stay within what is available.",
+        )),),
+        integrality=(
+            "Each {item} is chosen whole or not at all: there is one yes-or-no decision per {item}.",
+            "No {item} can be divided; it is either in or out.",
         ),
-    )  # fmt: skip
-
-
-def formulation(problem: Problem) -> str:
-    """Sets, parameters, variables, objective and constraints."""
-    d, w = problem.data, problem.words
-    resources = _units(w, d["resources"])
-    return rf"""Sets:
-- $I$: the {w["items"]}
-- $R$: the limited resources ({listing([_reads(r) for r in d["resources"]])})
-
-Parameters:
-- $v_i$: {w["gain"]} of {w["item"]} $i$ ({w["gain_unit"]})
-- $a_{{ir}}$: use of resource $r$ by {w["item"]} $i$ ({resources})
-- $b_r$: available amount of resource $r$ ({resources})
-
-Variables:
-- $x_i \in \{{0, 1\}}$: 1 if {w["item"]} $i$ is chosen
-
-$$
-\begin{{aligned}}
-\max\ & \sum_{{i \in I}} v_i x_i \\
-\text{{s.t.}}\ & \sum_{{i \in I}} a_{{ir}} x_i \le b_r && r \in R && \text{{(available amount)}} \\
-& x_i \in \{{0, 1\}} && i \in I
-\end{{aligned}}
-$$
-
-This is a binary linear program."""
-
-
-def answer(problem: Problem, objective: float, values: dict[str, float]) -> str:
-    """Total value, the chosen items, and what they use."""
-    d, w = problem.data, problem.words
-    chosen = [i for i in d["items"] if values.get(f"take[{i}]", 0.0) > 0.5]
-    used = [f"{sum(d['use'][i][r] for i in chosen)} of {d['limit'][r]} {w[r]} of {_reads(r)}" for r in d["resources"]]
-    return (
-        f"The largest total {w['gain']} is {nice(objective)} {w['gain_unit']}. "
-        f"Chosen {w['items']}: {', '.join(chosen)}. They use {listing(used)}."
-    )
-
-
-def _reads(resource: str) -> str:
-    return resource.replace("_", " ")
-
-
-def _units(words: dict[str, str], resources: list[str]) -> str:
-    return ", ".join(f"{_reads(r)} in {words[r]}" for r in resources)
+        fixed=("that each {item} exists once", "that limits hold for the sum over all chosen {items}"),
+        mistakes=(
+            Mistake("items in parts", "domain=pyo.Binary", "bounds=(0, 1)"),
+            Mistake("several copies of an item", "domain=pyo.Binary", "domain=pyo.NonNegativeIntegers"),
+            Mistake("limits for each item by itself",
+                    "resources, rule=lambda m, r: sum(data[\"use\"][i][r] * m.take[i] for i in items)",
+                    "items, resources, rule=lambda m, i, r: data[\"use\"][i][r] * m.take[i]"),
+        ),
+    ),
+    scenarios=SCENARIOS,
+    settings=(
+        "There are more {items} on the list for {container} than can be accepted.",
+        "A planner selects {items} for {container}.",
+        "Candidates for {container} are {items} of different {gain}.",
+        "For {container}, a choice among several {items} has to be made.",
+    ),
+    questions=(
+        "Which {items} should be chosen so that the total {gain} is as large as possible?",
+        "Select the {items} that give the largest total {gain}, and state it in {gain_unit}.",
+        "Maximise the total {gain} of the chosen {items}.",
+    ),
+    sample=sample,
+    model=model,
+    reformulated=reformulated,
+    other_form="the items left behind instead of those taken",
+    optimum=optimum,
+)  # fmt: skip

@@ -33,7 +33,7 @@ class Isomorphism:
 def isomorphism(a: Graph, b: Graph, time_s: float) -> Isomorphism:
     """Find a mapping of nodes that keeps colours, edges and labels, or show that there is none, within `time_s`."""
     ids: dict[tuple[int, ...], int] = {}
-    colours = _mix(np.array([ids.setdefault(key, len(ids)) for key in (*a.keys, *b.keys)], dtype=np.uint64))
+    colours = mix(np.array([ids.setdefault(key, len(ids)) for key in (*a.keys, *b.keys)], dtype=np.uint64))
     return _Search(a, b, time.perf_counter() + time_s).run(colours)
 
 
@@ -41,7 +41,7 @@ def rounds(graph: Graph) -> list[list[int]]:
     """Classes of a graph's nodes, from the start to the last round that splits one; numbered in the order of nodes."""
     search = _Search(graph, graph, 0.0)
     ids: dict[tuple[int, ...], int] = {}
-    colours = _mix(np.array([ids.setdefault(key, len(ids)) for key in graph.keys * 2], dtype=np.uint64))
+    colours = mix(np.array([ids.setdefault(key, len(ids)) for key in graph.keys * 2], dtype=np.uint64))
     found: list[list[int]] = []
     while True:
         numbers: dict[int, int] = {}
@@ -60,7 +60,7 @@ class _Search:
         count = self.split + len(b.keys)
         source = np.concatenate((a.source, b.source + self.split))
         self.target = np.concatenate((a.target, b.target + self.split))
-        self.label = _mix(np.concatenate((a.label, b.label)).astype(np.uint64))
+        self.label = mix(np.concatenate((a.label, b.label)).astype(np.uint64))
         degree = np.bincount(source, minlength=count)
         self.linked = np.flatnonzero(degree)
         self.start = np.concatenate(([0], np.cumsum(degree[self.linked])))[:-1]
@@ -88,7 +88,7 @@ class _Search:
                 return Isomorphism(None, undecided=True)
             base, node, candidates = path[-1]
             apart = base.copy()
-            apart[[node, candidates.pop()]] = _mix(base[[node]] + np.uint64(1))
+            apart[[node, candidates.pop()]] = mix(base[[node]] + np.uint64(1))
             stable, _ = self.refine(apart)
 
     def refine(self, colours: Colours) -> tuple[Colours | None, int]:
@@ -108,8 +108,8 @@ class _Search:
         """Each node's colour and the multiset of (colour, label) around it, as a new colour."""
         around = np.zeros(len(colours), dtype=np.uint64)
         if len(self.target):
-            around[self.linked] = np.add.reduceat(_mix(colours[self.target] + self.label), self.start)
-        return _mix(colours ^ _mix(around))
+            around[self.linked] = np.add.reduceat(mix(colours[self.target] + self.label), self.start)
+        return mix(colours ^ mix(around))
 
     def cell(self, colours: Colours) -> tuple[int, list[int]] | None:
         """The smallest shared colour: its first node in a, and its nodes in b. None where no colour is shared."""
@@ -175,7 +175,7 @@ def largest_difference(mapping: NDArray[np.int64], a: Graph, b: Graph) -> float:
     return largest
 
 
-def _mix(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def mix(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """A hash of each number (the finaliser of splitmix64: Steele, Lea, Flood 2014)."""
     with np.errstate(over="ignore"):
         mixed = numbers + np.uint64(0x9E3779B97F4A7C15)

@@ -1,0 +1,223 @@
+"""The engine: prove the documents of a plan side by side, keep them in order, and go on after any interruption.
+
+A folder holds plan.json, documents.jsonl and refusals.jsonl. Documents are written in the order of the plan, each after
+the refusals of its earlier attempts, so that a run that was stopped anywhere ends in the same files as one that never
+was.
+"""
+
+import json
+import os
+import sys
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from tqdm import tqdm
+
+from trex.data.collection import Collection
+from trex.data.decontamination import Benchmarks
+from trex.data.documents import Document, read_jsonl
+from trex.data.near_duplicates import THRESHOLD
+from trex.data.plan import ATTEMPTS, MOST, Plan
+from trex.data.problem import DataError
+from trex.data.proving import Outcome, prove, written
+from trex.files import cut_half_line, locked, write_atomic
+from trex.solver.workers import Died, Pool, Work
+
+PLAN, DOCUMENTS, REFUSALS = "plan.json", "documents.jsonl", "refusals.jsonl"
+LONGEST_S = 300  # for one instance, after which its process is ended
+AHEAD = 8  # documents per process that may be proved before those in front of them are written
+
+
+class Proving(Protocol):
+    """Where instances are proved: `trex.solver.workers.Pool` on this machine, or one over several."""
+
+    def put(self, key: Any, *job: Any) -> None:
+        """Add a job."""
+
+    def get(self) -> tuple[Any, Any]:
+        """Key and value of the next job that is done."""
+
+    def close(self) -> None:
+        """End all processes."""
+
+
+class Here:
+    """Instances proved in this process, each when it is asked for."""
+
+    def __init__(self) -> None:
+        self._jobs: deque[tuple[Any, tuple[Any, ...]]] = deque()
+
+    def put(self, key: Any, *job: Any) -> None:
+        """Add a job."""
+        self._jobs.append((key, job))
+
+    def get(self) -> tuple[Any, Any]:
+        """Do the next job."""
+        key, job = self._jobs.popleft()
+        return key, prove(*job)
+
+    def close(self) -> None:
+        """Nothing is left to end."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a folder of documents is made by. Two runs with equal settings end in equal bytes."""
+
+    plan: Plan
+    near: float = THRESHOLD  # similarity from which statements are near-duplicates
+    benchmarks: str = ""  # SHA-256 of the benchmarks that are kept out, "" for none
+    execute: bool = True  # whether programs are run
+
+    def __post_init__(self) -> None:
+        """Raise DataError for a similarity out of range."""
+        if not 0 < self.near <= 1:
+            raise DataError(f"near-duplicates from a similarity of {self.near}; accepted: above 0, up to 1")
+
+
+def generate(
+    folder: Path,
+    settings: Settings,
+    benchmarks: Benchmarks | None = None,
+    processes: int = 0,
+    pool: Callable[[], Proving] | None = None,
+) -> Counter[str]:
+    """Make the documents of a plan, or what is missing of them; returns how many instances each gate refused.
+
+    processes: side by side, one per core for 0. pool: another place for the work. Raises DataError where the folder
+    holds documents of other settings, or no instance of a family passes.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder / ".lock"):
+        _claim(folder, settings)
+        done, refused = Collection(settings.near, benchmarks or Benchmarks()), Counter[str]()
+        start = _resume(folder, settings.plan, done, refused)
+        if start == settings.plan.count:
+            return refused
+        count = processes or os.cpu_count() or 1
+        made = (pool or (lambda: Pool(Work(prove, LONGEST_S), count)))()
+        try:
+            with (folder / DOCUMENTS).open("ab") as documents, (folder / REFUSALS).open("ab") as refusals:
+                _work(settings, start, done, refused, made, count * AHEAD, documents, refusals)
+                for stream in (documents, refusals):
+                    stream.flush()
+                    os.fsync(stream.fileno())
+        finally:
+            made.close()
+    return refused
+
+
+def _work(
+    settings: Settings, start: int, done: Collection, refused: Counter[str], pool: Proving, ahead: int,
+    documents: IO[bytes], refusals: IO[bytes],
+) -> None:  # fmt: skip
+    plan = settings.plan
+    attempts: Counter[int] = Counter()
+    outcomes: dict[int, Outcome] = {}
+    asked = start
+
+    def ask(k: int) -> None:
+        pool.put(k, plan.item(k, attempts[k]), settings.execute)
+
+    with tqdm(total=plan.count, initial=start, unit="document", disable=not sys.stderr.isatty()) as bar:
+        for k in range(start, plan.count):
+            while asked < min(plan.count, k + ahead):
+                ask(asked)
+                asked += 1
+            while True:
+                while k not in outcomes:
+                    number, found = pool.get()
+                    outcomes[number] = _ended(found) if isinstance(found, Died) else found
+                outcome = outcomes.pop(k)
+                if not outcome.gate:
+                    outcome = done.refusal(outcome)
+                if not outcome.gate:
+                    break
+                _write(refusals, _row(plan, k, attempts[k], outcome))
+                refused[outcome.gate] += 1
+                attempts[k] += 1
+                if attempts[k] == ATTEMPTS:
+                    item = plan.item(k)
+                    last = f"{outcome.gate}: {outcome.reason}"
+                    raise DataError(f"document {k}: {ATTEMPTS} instances of {item.family} refused, the last: {last}")
+                ask(k)
+            refusals.flush()
+            documents.write(outcome.line.encode() + b"\n")
+            documents.flush()
+            done.add(Document.from_line(outcome.line), outcome)
+            bar.update()
+            bar.set_postfix_str(" ".join(f"{gate}:{count}" for gate, count in refused.items()), refresh=False)
+
+
+def _write(stream: IO[bytes], row: dict[str, Any]) -> None:
+    stream.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+
+
+def _row(plan: Plan, k: int, attempt: int, outcome: Outcome) -> dict[str, Any]:
+    return {
+        "document": k, "attempt": attempt, **asdict(plan.item(k, attempt)), "gate": outcome.gate,
+        "reason": outcome.reason, "data": outcome.data,
+    }  # fmt: skip
+
+
+def _ended(died: Died) -> Outcome:
+    return Outcome(gate="solver", reason=str(died))
+
+
+def _claim(folder: Path, settings: Settings) -> None:
+    """Write the settings, or see that they are those of the folder."""
+    path = folder / PLAN
+    expected = json.dumps(asdict(settings), indent=1) + "\n"
+    if not path.exists():
+        if any((folder / name).exists() for name in (DOCUMENTS, REFUSALS)):
+            raise DataError(
+                f"{folder} holds documents but no {PLAN}; accepted: an empty folder, or one of an earlier run"
+            )
+        write_atomic(path, expected.encode())
+    elif (found := path.read_text()) != expected:
+        before, now = _flat(found), _flat(expected)
+        other = next((key for key in now if before.get(key) != now[key]), "")
+        raise DataError(
+            f"{folder} holds documents of another plan: {other} is {before.get(other)!r} there, {now.get(other)!r} here"
+        )
+
+
+def _flat(text: str) -> dict[str, Any]:
+    try:
+        row = json.loads(text)
+        return {**row.pop("plan"), **row}
+    except (ValueError, KeyError, AttributeError, TypeError):
+        raise DataError(f"{PLAN} is no plan: {text[:80]!r}") from None
+
+
+def _resume(folder: Path, plan: Plan, done: Collection, refused: Counter[str]) -> int:
+    """Cut half lines and refusals of documents not yet written, take in what is there; returns the next number."""
+    documents, refusals = folder / DOCUMENTS, folder / REFUSALS
+    for path in (documents, refusals):
+        cut_half_line(path)
+    present = 0
+    for document in read_jsonl(documents) if documents.exists() else ():
+        if present == plan.count or not of_plan(plan, present, document):
+            raise DataError(f"{documents}, row {present + 1} is not what the plan has there")
+        done.add(document, written(document))
+        present += 1
+    kept = [line for line in _lines(refusals) if json.loads(line)["document"] < present]
+    if refusals.exists():
+        write_atomic(refusals, b"".join(kept))
+    refused.update(json.loads(line)["gate"] for line in kept)
+    return present
+
+
+def of_plan(plan: Plan, k: int, document: Document) -> bool:
+    """Whether a document is one that number k of the plan may be: some attempt's."""
+    item, origin = plan.item(k), document.provenance
+    seeds = range(item.seed, item.seed + ATTEMPTS * MOST, MOST)
+    return origin["seed"] in seeds and all(origin[key] == value for key, value in asdict(item).items() if key != "seed")
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    if path.exists():
+        yield from path.read_bytes().splitlines(keepends=True)

@@ -1,0 +1,132 @@
+"""How facts, rules and numbers are put into words: grammars that a problem's seed chooses from."""
+
+import random
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trex.data.family import Family
+from trex.data.problem import LABEL, LABELS, NUMBER, DataError, Field, Problem, generator, listing, sentence
+
+NUMERAL = re.compile(r"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?!\w)")
+CAPTION = re.compile(r"^Table \d+:", re.MULTILINE)
+NONE = "none"  # an empty list of members
+# what has nothing to do with the question; each holds numbers of its own
+DISTRACTORS: tuple[tuple[str, tuple[int, int]], ...] = (
+    ("The business was founded in {}.", (1890, 2015)),
+    ("About {} people work there.", (12, 900)),
+    ("Last year's plan was drawn up by hand and took {} days.", (2, 30)),
+    ("A consultant who looked at the question before had been paid for {} hours.", (11, 120)),
+    ("The manager in charge has been in the post for {} years.", (2, 25)),
+    ("The report is due in {} weeks and will be read by the board.", (2, 12)),
+    ("An earlier version of the spreadsheet had {} columns, most of them empty.", (13, 60)),
+    ("The office has moved to a building with {} floors.", (2, 20)),
+    ("The newsletter that will announce the plan goes to {} subscribers.", (150, 9500)),
+    ("A survey of last spring, which {} customers answered, plays no part here.", (60, 4000)),
+    ("Lunch for the planning meeting was ordered for {} guests.", (4, 40)),
+    ("The previous software licence ran out {} months ago.", (2, 30)),
+)
+
+
+@dataclass(frozen=True)
+class Style:
+    """How the numbers of one text are written."""
+
+    grouped: bool  # 12,500 rather than 12500
+
+    def number(self, value: float) -> str:
+        """The number in digits, exactly."""
+        return f"{value:,}" if self.grouped else str(value)
+
+
+@dataclass(frozen=True)
+class Telling:
+    """The sentences of one problem, from which each representation takes what it needs.
+
+    Only facts and distractors hold numbers: facts every number of the data once, distractors those of `others`.
+    """
+
+    setting: str
+    facts: tuple[str, ...]
+    rules: tuple[str, ...]
+    integrality: str
+    question: str
+    distractors: tuple[str, ...]
+    others: tuple[float, ...]
+    style: Style
+
+
+def tell(family: Family, problem: Problem) -> Telling:
+    """The sentences of a problem, each chosen among its alternatives by the problem's seed."""
+    rng = generator(problem.family, problem.seed, problem.difficulty, "wording")
+    words = problem.words
+    style = Style(rng.random() < 0.5)
+
+    def one(alternatives: Sequence[str]) -> str:
+        return sentence(filled(rng.choice(alternatives), words))
+
+    fields = list(family.fields)
+    rng.shuffle(fields)
+    contract = family.contract
+    says = [*(term.says for term in contract.objective), *(clause.says for clause in contract.constraints)]
+    rules = [one(alternatives) for alternatives in says if alternatives]
+    rng.shuffle(rules)
+    chosen = rng.sample(DISTRACTORS, rng.choice((0, 0, 1, 2)))
+    others = [rng.randint(*bounds) for _, bounds in chosen]
+    return Telling(
+        setting=one(family.settings),
+        facts=tuple(fact for field in fields for fact in _facts(family, field, problem, style, rng)),
+        rules=tuple(rules),
+        integrality=one(contract.integrality),
+        question=one(family.questions),
+        distractors=tuple(text.format(other) for (text, _), other in zip(chosen, others, strict=True)),
+        others=tuple(map(float, others)),
+        style=style,
+    )
+
+
+def filled(template: str, words: Mapping[str, str], *members: str, value: str = "") -> str:
+    """A template with the scenario's words, members and value. Raises DataError for a word that is not there."""
+    try:
+        return template.format(*members, **{**words, "value": value})
+    except (KeyError, IndexError) as error:
+        raise DataError(f"template {template!r} asks for {error}; accepted: {', '.join(words)}") from None
+
+
+def numbers(text: str) -> list[float]:
+    """Every number of a text, in order; digits inside words such as item codes, and numbers of tables, are none."""
+    return [float(match.replace(",", "")) for match in NUMERAL.findall(CAPTION.sub("", text))]
+
+
+def spoken(field: Field, value: Any, style: Style) -> str:
+    """A value in words: a number in the text's style, a member, or a list of members."""
+    if field.kind == NUMBER:
+        return style.number(value)
+    if field.kind == LABEL:
+        return str(value)
+    if field.kind == LABELS:
+        return listing(value) if value else NONE
+    raise DataError(f"kind {field.kind!r} of field {field.key!r}; accepted: {NUMBER}, {LABEL}, {LABELS}")
+
+
+def _facts(family: Family, field: Field, problem: Problem, style: Style, rng: random.Random) -> Iterator[str]:
+    """The sentences that hold the values of one field."""
+    phrase, words, values = rng.choice(field.phrases), problem.words, problem.data[field.key]
+    if not field.index:
+        assert isinstance(phrase, str)
+        yield sentence(filled(phrase, words, value=spoken(field, values, style))) + "."
+    elif len(field.index) == 1:
+        assert isinstance(phrase, str)
+        parts = [filled(phrase, words, name, value=spoken(field, value, style)) for name, value in values.items()]
+        if rng.random() < 0.5:
+            yield sentence("; ".join(parts)) + "."
+        else:
+            yield from (sentence(part) + "." for part in parts)
+    else:
+        assert not isinstance(phrase, str)
+        head, tail = phrase
+        for first, row in values.items():
+            parts = [filled(tail, words, first, second, value=spoken(field, v, style)) for second, v in row.items()]
+            if parts:
+                yield sentence(f"{filled(head, words, first)} {listing(parts)}") + "."
