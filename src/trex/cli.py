@@ -12,12 +12,14 @@ from tyro.extras import SubcommandApp
 
 from trex.commands import solver
 from trex.commands.checkpoint import checkpoint
+from trex.commands.data import data
 from trex.commands.errors import told
 from trex.commands.evaluation import evaluation
 from trex.commands.train import RESUME, train
 
 app = SubcommandApp()
 app.command(checkpoint, name="checkpoint", help="Look at weights, fetch, convert and check them.")
+app.command(data, name="data", help="Documents with proved answers: make, prove again, count, collect, export.")
 app.command(evaluation, name="eval", help="Ask models for programs, run them confined, judge them, report.")
 app.command(train)
 app.command(solver.solve)

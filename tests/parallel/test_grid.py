@@ -1,5 +1,6 @@
 """Every combination of parallel dimensions trains as one process does: losses, gradients, parameters; in float64."""
 
+import os
 from dataclasses import replace
 
 import pytest
@@ -73,6 +74,11 @@ EIGHT = {
     "pp4 interleaved tp2 ep2": Layout(pp=4, tp=2, ep=2, **INTERLEAVED),
     "pp8": Layout(pp=8),
 }
+
+
+def share(layouts: dict[str, Layout]) -> dict[str, Layout]:
+    """Every third layout; all of them, for half an hour, where TREX_GRID=whole is in the environment."""
+    return layouts if os.environ.get("TREX_GRID") == "whole" else dict(list(layouts.items())[::3])
 
 
 def micro_batches(layout: Layout, problem: Problem) -> int:
@@ -170,7 +176,7 @@ def test_what_cannot_be_trained_is_refused() -> None:
 @pytest.mark.parametrize("layouts", [TWO, FOUR, EIGHT], ids=["two", "four", "eight"])
 def test_the_whole_grid(large: Outcome, layouts: dict[str, Layout]) -> None:
     assert len(TWO) + len(FOUR) + len(EIGHT) >= 40
-    check(layouts, LARGE, large)
+    check(share(layouts), LARGE, large)
 
 
 @pytest.mark.slow
@@ -197,5 +203,5 @@ def test_under_random_delays_and_with_torchs_own_checks(small: Outcome, monkeypa
     """Ranks sleep for up to 4 ms before every collective; DETAIL compares the ranks' collectives with each other."""
     monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
     for layouts in (TWO, FOUR):
-        even = {name: layout for name, layout in layouts.items() if not layout.noop_layers and layout.pp < 4}
-        check(even, SMALL, small, delay_s=0.004)
+        fitting = {n: a for n, a in share(layouts).items() if not a.noop_layers and a.pp < 4 and a.tp <= 2}
+        check(fitting, SMALL, small, delay_s=0.004)

@@ -9,7 +9,7 @@ import json
 import os
 import sys
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -185,6 +185,18 @@ def _claim(folder: Path, settings: Settings) -> None:
         )
 
 
+def read_settings(folder: Path) -> Settings:
+    """The settings of a folder. Raises DataError for a file that holds none."""
+    path = folder / PLAN
+    try:
+        row = json.loads(path.read_text())
+        plan = row.pop("plan")
+        chosen = {key: tuple(plan.pop(key)) for key in ("families", "modes", "difficulties")}
+        return Settings(Plan(**plan, **chosen), **row)
+    except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
+        raise DataError(f"{path} holds no plan: {error}") from None
+
+
 def _flat(text: str) -> dict[str, Any]:
     try:
         row = json.loads(text)
@@ -200,7 +212,7 @@ def _resume(folder: Path, plan: Plan, done: Collection, refused: Counter[str]) -
         cut_half_line(path)
     present = 0
     for document in read_jsonl(documents) if documents.exists() else ():
-        if present == plan.count or not of_plan(plan, present, document):
+        if present == plan.count or not of_plan(plan, present, document.provenance):
             raise DataError(f"{documents}, row {present + 1} is not what the plan has there")
         done.add(document, written(document))
         present += 1
@@ -211,11 +223,13 @@ def _resume(folder: Path, plan: Plan, done: Collection, refused: Counter[str]) -
     return present
 
 
-def of_plan(plan: Plan, k: int, document: Document) -> bool:
-    """Whether a document is one that number k of the plan may be: some attempt's."""
-    item, origin = plan.item(k), document.provenance
+def of_plan(plan: Plan, k: int, origin: Mapping[str, Any]) -> bool:
+    """Whether a document of this origin is one that number k of the plan may be: some attempt's."""
+    item = plan.item(k)
     seeds = range(item.seed, item.seed + ATTEMPTS * MOST, MOST)
-    return origin["seed"] in seeds and all(origin[key] == value for key, value in asdict(item).items() if key != "seed")
+    return origin["seed"] in seeds and all(
+        origin.get(key) == value for key, value in asdict(item).items() if key != "seed"
+    )
 
 
 def _lines(path: Path) -> Iterator[bytes]:

@@ -1,8 +1,9 @@
 """Directed graphs for instances: nodes in the plane, arcs between near ones, every node between the first and last."""
 
+import heapq
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 REACH = 4  # how many places in the order from left to right an arc may span
@@ -40,6 +41,31 @@ class Graph:
                     stack.append(self.head[arc])
         if end not in seen:
             raise ValueError(f"no path leads from {start} to {end}")
+        return self._back(arrival, start, end)
+
+    def shortest(self, weight: Mapping[str, float], start: str, end: str) -> list[str]:
+        """The arcs of a path of least total weight, by Dijkstra's method; weights are positive.
+
+        Raises ValueError where there is no path.
+        """
+        arrival: dict[str, str] = {}
+        done: set[str] = set()
+        queue = [(0.0, start, "")]
+        while queue:
+            far, node, arc = heapq.heappop(queue)
+            if node in done:
+                continue
+            done.add(node)
+            arrival[node] = arc
+            if node == end:
+                return self._back(arrival, start, end)
+            for a in self.tail:
+                if self.tail[a] == node and self.head[a] not in done:
+                    heapq.heappush(queue, (far + weight[a], self.head[a], a))
+        raise ValueError(f"no path leads from {start} to {end}")
+
+    def _back(self, arrival: Mapping[str, str], start: str, end: str) -> list[str]:
+        """The path that reached `end`, given the arc by which each node was reached."""
         arcs: list[str] = []
         while end != start:
             arcs.append(arrival[end])

@@ -31,7 +31,7 @@ def prove(item: Item, execute: bool = True) -> Outcome:
     """Draw the instance of an item and take it through the gates; `execute`: run its programs in the sandbox."""
     problem = families.get(item.family).problem(item.seed, item.difficulty)
     try:
-        document = write_up(problem, item.mode, _sandbox(os.getpid()) if execute else None)
+        document = write_up(problem, item.mode, sandbox() if execute else None)
     except gates.Refused as error:
         return Outcome(gate=error.gate, reason=error.reason, data=problem.data)
     return written(document)
@@ -48,7 +48,11 @@ def signed(outcome: Outcome) -> np.ndarray:
     return np.frombuffer(outcome.signature, dtype=np.uint32)
 
 
+def sandbox() -> Sandbox:
+    """This process' sandbox, which is started when it is first needed."""
+    return _sandbox(os.getpid())
+
+
 @cache
 def _sandbox(process: int) -> Sandbox:
-    """This process' sandbox, which is started when it is first needed."""
     return Sandbox()

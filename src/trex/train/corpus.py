@@ -2,7 +2,8 @@
 
 Documents are proved as they are generated, some hundredths of a second to seconds each, so the first rank makes the
 rows and leaves them in the run's folder (`rows.safetensors`), where the others read them; generated documents stay
-there too (`documents`), so that a run that was stopped goes on generating where it was.
+there too (`documents`), so that a run that was stopped goes on generating where it was. A mixture's folder has rows
+and a tokenizer already.
 """
 
 import json
@@ -19,13 +20,15 @@ from trex.checkpoint.together import Together
 from trex.data.chat_format import SPECIAL
 from trex.data.documents import Document, read_jsonl
 from trex.data.engine import Here, Settings, generate
+from trex.data.mixture.folder import MANIFEST, TRAIN, VALIDATION, Mixture
+from trex.data.mixture.tokenizers import same_ids
 from trex.data.plan import Plan
 from trex.data.problem import DataError
 from trex.data.tokens import Rows, Tokenizer, pack
 from trex.data.vocabulary import BEGIN, END, FullTokenizer
 from trex.train.agreement import agree, of_first
 
-ROWS, DOCUMENTS = "rows.safetensors", "documents"
+ROWS, DOCUMENTS, FILE = "rows.safetensors", "documents", "documents.jsonl"
 DIFFICULTIES = (1, 2, 3)  # of generated documents
 MOST_HELD_OUT = 0.5
 
@@ -45,9 +48,9 @@ class Source:
     """Where texts come from and how they become rows. Raises DataError for numbers out of range."""
 
     documents: int  # generated, where there is no file
-    data: Path | None  # JSON lines with "text", or the documents of `write_jsonl`
+    data: Path | None  # JSON lines with "text" or documents, a folder of these, or a mixture's
     seed: int
-    held_out: float  # share of the texts
+    held_out: float  # share of the texts; a mixture has held some out itself, which 0 leaves unused
     seq_len: int
     tokenizer: Tokenizer | FullTokenizer | None  # None: fitted to the texts that are trained on
 
@@ -63,10 +66,15 @@ class Source:
             return list(_read(self.data))
         made = folder / DOCUMENTS
         generate(made, Settings(Plan.of(self.documents, self.seed, difficulty=DIFFICULTIES), execute=False), pool=Here)
-        return [document.text for document in read_jsonl(made / "documents.jsonl")]
+        return [document.text for document in read_jsonl(made / FILE)]
 
     def corpus(self, folder: Path) -> Corpus:
-        """The rows. Of every 1 / held_out texts, rounded, the first is held out, and whatever equals one of those."""
+        """The rows. Of every 1 / held_out texts, rounded, the first is held out, and whatever equals one of those.
+
+        Raises DataError for what cannot be read, and for a mixture with ids of another tokenizer than the model's.
+        """
+        if self.data is not None and (self.data / MANIFEST).is_file():
+            return self._mixture(Mixture.open(self.data))
         texts = self.texts(folder)
         held = texts[:: max(2, round(1 / self.held_out))] if self.held_out else []
         training = [text for text in texts if text not in set(held)] if held else texts
@@ -78,8 +86,24 @@ class Source:
         def rows(chosen: list[str]) -> Rows:
             return pack(([first, *tokenizer.encode(text), last] for text in chosen), self.seq_len)
 
-        kept = tokenizer.to_dict() if isinstance(tokenizer, Tokenizer) else None
-        return Corpus(rows(training), rows(held) if held else None, tokenizer.vocab_size, kept)
+        return Corpus(rows(training), rows(held) if held else None, tokenizer.vocab_size, _kept(tokenizer))
+
+    def _mixture(self, mixture: Mixture) -> Corpus:
+        """The rows of a mixture, packed anew where they have another length."""
+        tokenizer = mixture.tokenizer().tokenizer
+        if self.tokenizer is not None and not same_ids(self.tokenizer, tokenizer):
+            raise DataError(
+                f"{mixture.folder} has ids of another tokenizer than the model's; accepted: a mixture of its"
+            )
+        rows = mixture.rows(TRAIN, self.seq_len)
+        if rows is None:
+            raise DataError(f"{mixture.folder} holds no document to train on")
+        held = mixture.rows(VALIDATION, self.seq_len) if self.held_out else None
+        return Corpus(rows, held, tokenizer.vocab_size, _kept(tokenizer))
+
+
+def _kept(tokenizer: Tokenizer | FullTokenizer) -> dict[str, Any] | None:
+    return tokenizer.to_dict() if isinstance(tokenizer, Tokenizer) else None
 
 
 def load(source: Source, folder: Path, ranks: Together, timeout_s: float) -> Corpus:
@@ -118,7 +142,14 @@ def _stored(path: Path) -> tuple[Rows, Rows | None]:
 
 
 def _read(path: Path) -> Iterator[str]:
-    """Texts of JSON lines, each {"text": …} or a document. Raises DataError that names the first bad line."""
+    """Texts of JSON lines, each {"text": …} or a document, or of the documents.jsonl of a folder.
+
+    Raises DataError that names the first bad line.
+    """
+    if path.is_dir():
+        if not (path / FILE).is_file():
+            raise DataError(f"{path} holds no {FILE} and no {MANIFEST}; accepted: documents, or a mixture")
+        path = path / FILE
     empty = True
     try:
         with path.open("rb") as stream:

@@ -109,11 +109,13 @@ def _scenario(domain: str, place: str, component: str, components: str, blend: s
 SCENARIOS = (
     _scenario("refining", "refinery", "stream", "streams", "fuel", "fuels", "tonne", "dollars",
               "naphtha reformate alkylate isomerate butane kerosene raffinate gas-oil light-crude toluene "
-              "cracked-spirit platformate pentane vacuum-residue", "regular premium super jet marine heating farm-diesel racing",
+              "cracked-spirit platformate pentane vacuum-residue",
+              "regular premium super jet marine heating farm-diesel racing",
               "sulphur benzene olefins aromatics", "grams"),
     _scenario("metals", "foundry", "charge material", "charge materials", "alloy", "alloys", "tonne", "euros",
               "pig-iron shavings old-rails sheet-scrap castings wire-scrap briquettes ingots turnings dross plate-ends "
-              "pipe-scrap", "grey ductile tool spring bearing hull boiler rail axle", "carbon phosphorus sulphur tin", "grams"),
+              "pipe-scrap", "grey ductile tool spring bearing hull boiler rail axle", "carbon phosphorus sulphur tin",
+              "grams"),
     _scenario("coal", "coal terminal", "coal", "coals", "mixture", "mixtures", "tonne", "dollars",
               "Alder Birch Cedar Elm Fir Hazel Juniper Larch Maple Oak Pine Rowan Spruce Walnut Willow",
               "steam coking export cement sugar-works domestic briquette foundry", "ash sulphur moisture chlorine"),

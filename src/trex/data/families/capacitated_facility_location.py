@@ -16,7 +16,7 @@ from trex.data.problem import Field, IndexSet, Instance, draw_sets, nice
 from trex.data.scenario import PLACES, Scenario
 
 SIZES = {
-    1: {"sites": (2, 3), "customers": (3, 4)},
+    1: {"sites": (3, 3), "customers": (3, 4)},
     2: {"sites": (4, 5), "customers": (6, 8)},
     3: {"sites": (7, 8), "customers": (14, 16)},
     4: {"sites": (10, 11), "customers": (20, 22)},
@@ -24,7 +24,7 @@ SIZES = {
 
 
 def sample(rng: random.Random, difficulty: int) -> Instance:
-    """Feasible by construction: all sites together can send out at least a third more than is demanded.
+    """Feasible by construction: all sites together can send out well over what is demanded.
 
     No site alone can meet all demand. Unit costs grow with the distance in a plane, fixed costs with the capacity.
     """
@@ -35,7 +35,7 @@ def sample(rng: random.Random, difficulty: int) -> Instance:
     demand = {j: 5 * rng.randint(4, 24) for j in customers}
     cost = {i: {j: nice(step * (2 + round(math.dist(place[i], place[j])))) for j in customers} for i in sites}
     total = sum(demand.values())
-    factor = max(1.4, min(3.0, 0.4 * len(sites)))  # how many times the demand all sites together can meet
+    factor = max(1.8, min(3.0, 0.4 * len(sites)))  # how many times the demand all sites together can meet
     weight = {i: rng.uniform(0.8, 1.2) for i in sites}
     part = {i: factor * total * weight[i] / sum(weight.values()) for i in sites}
     capacity = {i: min(5 * math.ceil(part[i] / 5), total - 5) for i in sites}

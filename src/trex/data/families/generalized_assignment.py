@@ -157,9 +157,9 @@ FAMILY = Family(
                 "No {job} may be left out, and none may be given to more than one {agent}.",
             )),
             Clause("capacity", r"\sum_{j \in J} r_{aj} x_{aj} \le b_a", r"a \in A", (
-                "The {jobs} given to one {agent} may together need no more {resource} than it has; any "
+                "The {jobs} given to one {agent} may together need no more {resource} than there is; any "
                 "number of {jobs} is allowed, also none.",
-                "Each {agent} can take several {jobs}, or none, as long as its {resource} is enough for all of them together.",
+                "Each {agent} can take several {jobs}, or none, as long as its {resource} is enough for all of them.",
             )),
         ),
         integrality=(

@@ -189,7 +189,6 @@ FAMILY = Family(
         Field("price", ("items", "periods"), "purchase price", "{money} per {unit}", "c_{pt}", (
             ("one {unit} of {0} costs", "{value} {money} in {1}"),
             ("the supplier of {0} asks, in {money} per {unit},", "{value} in {1}"),
-            ("the price of {0} in {money} per {unit} is", "{value} in {1}"),
         )),
         Field("holding_cost", ("items",), "holding cost", "{money} per {unit} and {period}", "h_p", (
             "each {unit} of {0} in the {store} at the end of a {period} costs {value} {money}",
@@ -277,9 +276,8 @@ FAMILY = Family(
                     "m.backlog = pyo.Var(items, periods, bounds=(0, 0))"),
             Mistake("the opening stock forgotten", 'data["opening_stock"][p] if k == 0', "0 if k == 0"),
             Mistake("backlog does not reach the next period", " - m.backlog[p, periods[k - 1]]", ""),
-            Mistake("a store of its own for each item",
-                    'periods, rule=lambda m, t: sum(data["space"][p] * m.stock[p, t] for p in items) <=',
-                    'items, periods, rule=lambda m, p, t: data["space"][p] * m.stock[p, t] <='),
+            Mistake("the last stock not charged", "m.stock[p, t] for p in items for t in periods",
+                    "m.stock[p, t] for p in items for t in periods[:-1]"),
         ),
     ),
     scenarios=SCENARIOS,

@@ -35,7 +35,7 @@ def sample(rng: random.Random, difficulty: int) -> Instance:
         fewest = len(machines) if len(machines) == 2 or rng.random() < 0.7 else len(machines) - 1
         route[j] = rng.sample(machines, fewest)
     duration = {j: {i: rng.randint(2, 8) for i in machines if i in route[j]} for j in jobs}
-    release = {j: rng.randint(0, 5 * len(jobs)) for j in jobs}
+    release = {j: rng.randint(0, (2 if difficulty <= 2 else 5) * len(jobs)) for j in jobs}
     free, end = dict.fromkeys(machines, 0), dict(release)
     waiting = {j: list(route[j]) for j in jobs}
     while any(waiting.values()):
@@ -48,7 +48,7 @@ def sample(rng: random.Random, difficulty: int) -> Instance:
 
 
 def model(data: dict) -> pyo.ConcreteModel:
-    """Starting times and the order of jobs on machines, with big M from releases and deadlines."""
+    """Starting times and the order of jobs on machines, with big M from releases and the last deadline."""
     route, duration = data["route"], data["duration"]
     steps = [(j, i) for j, machines in route.items() for i in machines]
     links = [(j, a, b) for j, machines in route.items() for a, b in itertools.pairwise(machines)]
@@ -56,9 +56,8 @@ def model(data: dict) -> pyo.ConcreteModel:
     earliest = {
         (j, i): data["release"][j] + sum(duration[j][a] for a in route[j][: route[j].index(i)]) for j, i in steps
     }
-    latest = {  # end of the step
-        (j, i): data["deadline"][j] - sum(duration[j][a] for a in route[j][route[j].index(i) + 1 :]) for j, i in steps
-    }
+    horizon = max(data["deadline"].values())
+    latest = {(j, i): horizon - sum(duration[j][a] for a in route[j][route[j].index(i) + 1 :]) for j, i in steps}
     m = pyo.ConcreteModel()
     m.start = pyo.Var(steps, domain=pyo.NonNegativeReals)
     m.first = pyo.Var(pairs, domain=pyo.Binary)
@@ -140,7 +139,7 @@ def _scenario(domain: str, place: str, job: str, jobs: str, letter: str, machine
 
 
 SCENARIOS = (
-    _scenario("metalworking", "a machine shop", "order", "orders", "O", "machine", "machines", "hours",
+    _scenario("metalworking", "a machine shop", "workpiece", "workpieces", "W", "machine", "machines", "hours",
               "lathe mill drill grinder polisher press saw"),
     _scenario("printing", "a printing house", "print job", "print jobs", "P", "station", "stations", "hours",
               "cutter folder binder laminator stitcher puncher"),
@@ -213,15 +212,15 @@ FAMILY = Family(
                 "Every {job} must be finished by its latest end.", "All deadlines have to be kept.",
             )),
             Clause("wait", r"s_{ki} \ge s_{ji} + p_{ji} - M_{jki} (1 - y_{jki})",
-                   r"j < k \in J,\ i \in R_j \cap R_k", (
+                   r"j < k \in J,\ i \in R_j \cap R_k,\ M\ \text{large enough}", (
                 "A {machine} works on one {job} at a time.", "No {machine} can take two {jobs} at the same time.",
             )),
             Clause("wait_other", r"s_{ji} \ge s_{ki} + p_{ki} - M_{kji} y_{jki}",
-                   r"j < k \in J,\ i \in R_j \cap R_k", (
+                   r"j < k \in J,\ i \in R_j \cap R_k,\ M\ \text{large enough}", (
                 "Work that has begun on a {machine} is not interrupted: of two {jobs} that need the same {machine}, "
                 "the later one waits until the other is done there.",
-                "Of two {jobs} on the same {machine}, one is completed there, without interruption, before the other "
-                "begins; which one is open.",
+                "Of two {jobs} that need the same {machine}, one is completed there, without interruption, before the "
+                "other begins; which one is open.",
             )),
             Clause("finish", r"C \ge s_{j,\mathrm{last}(R_j)} + p_{j,\mathrm{last}(R_j)}", r"j \in J", (
                 "Everything is finished only when every {job} has ended on its last {machine}.",

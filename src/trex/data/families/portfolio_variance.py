@@ -11,6 +11,7 @@ import pyomo.environ as pyo
 import trex.solver.recorder as gp
 from trex.data import exact_finance
 from trex.data.contract import CONTINUOUS, FREE, Clause, Contract, Mistake, Term, Variables
+from trex.data.exact import fraction
 from trex.data.family import Family
 from trex.data.problem import Field, IndexSet, Instance, draw_sets, nice
 from trex.data.scenario import PLACES, Names, Scenario, code, words
@@ -21,7 +22,7 @@ SIZES = {
     3: {"assets": (100, 120), "factors": (3, 3)},
     4: {"assets": (200, 230), "factors": (3, 4)},
 }
-SMALL = 6  # assets up to which the optimum is found by enumeration
+SMALL = 30  # assets up to which the optimum is proved in fractions
 
 
 def sample(rng: random.Random, difficulty: int) -> Instance:
@@ -91,25 +92,24 @@ def reformulated(data: dict) -> gp.Model:
 
 
 def optimum(data: dict) -> float | None:
-    """By trying every set of binding constraints, in exact arithmetic; None above six assets."""
-    assets, swing = data["assets"], {f: exact_finance.fraction(v) for f, v in data["swing"].items()}
+    """By principal pivoting, proved in exact arithmetic; None for more than 30 assets."""
+    assets, swing = data["assets"], {f: fraction(v) for f, v in data["swing"].items()}
     if len(assets) > SMALL:
         return None
-    respond = {a: {f: exact_finance.fraction(v) for f, v in row.items()} for a, row in data["response"].items()}
+    respond = {a: {f: fraction(v) for f, v in row.items()} for a, row in data["response"].items()}
+    own = {a: fraction(v) for a, v in data["own_risk"].items()}
     covariance = [
-        [
-            sum(respond[a][f] * swing[f] * respond[b][f] for f in swing)
-            + (exact_finance.fraction(data["own_risk"][a]) if a == b else 0)
-            for b in assets
-        ]
+        [sum(respond[a][f] * swing[f] * respond[b][f] for f in swing) + (own[a] if a == b else 0) for b in assets]
         for a in assets
     ]
     mean, limits = [data["mean"][a] for a in assets], [data["limit"][a] for a in assets]
-    return float(exact_finance.least_variance(covariance, mean, limits, data["budget"], data["target"]))
+    found = exact_finance.least_variance(covariance, mean, limits, data["budget"], data["target"])
+    return None if found is None else float(found)
 
 
-def _scenario(domain: str, business: str, asset: str, assets: str, unit: str, units: str, put: str, factor: str, gain: str,
-              money: str, assets_named: Names, factors_named: str) -> Scenario:  # fmt: skip
+def _scenario(domain: str, business: str, assets: str, units: str, put: str, factor: str, gain: str, money: str,
+              assets_named: Names, factors_named: str) -> Scenario:  # fmt: skip
+    asset, unit = assets.removesuffix("s"), units if " " in units else units.removesuffix("s")
     told = {
         "business": business, "asset": asset, "assets": assets, "unit": unit, "units": units, "put": put,
         "factor": factor, "gain": gain, "money": money,
@@ -118,19 +118,19 @@ def _scenario(domain: str, business: str, asset: str, assets: str, unit: str, un
 
 
 SCENARIOS = (
-    _scenario("pensions", "pension fund", "share", "shares", "million euros", "million euros", "invested in", "market factor",
+    _scenario("pensions", "pension fund", "shares", "million euros", "invested in", "market factor",
               "return", "ten thousand euros", code("S"), "market interest oil currency"),
-    _scenario("insurance", "life insurer", "bond", "bonds", "million francs", "million francs", "placed in", "risk factor", "yield",
+    _scenario("insurance", "life insurer", "bonds", "million francs", "placed in", "risk factor", "yield",
               "ten thousand francs", code("B"), "interest credit inflation liquidity"),
-    _scenario("agriculture", "farming cooperative", "field", "fields", "hectare", "hectares", "set aside for wheat on",
+    _scenario("agriculture", "farming cooperative", "fields", "hectares", "set aside for wheat on",
               "growing condition", "profit", "ten dollars", code("F"), "rain frost heat pests"),
-    _scenario("energy", "wind farm developer", "site", "sites", "megawatt", "megawatts", "built at", "weather factor", "revenue",
+    _scenario("energy", "wind farm developer", "sites", "megawatts", "built at", "weather factor", "revenue",
               "thousand euros", PLACES, "west-wind storms icing drought"),
-    _scenario("retail", "fashion retailer", "collection", "collections", "thousand garments", "thousand garments", "ordered from",
+    _scenario("retail", "fashion retailer", "collections", "thousand garments", "ordered from",
               "fashion factor", "profit", "thousand pounds", code("C"), "weather season income colour"),
-    _scenario("venture capital", "venture fund", "start-up", "start-ups", "million dollars", "million dollars", "put into",
+    _scenario("venture capital", "venture fund", "start-ups", "million dollars", "put into",
               "business factor", "return", "ten thousand dollars", code("V"), "growth rates regulation talent"),
-    _scenario("advertising", "media agency", "channel", "channels", "thousand dollars", "thousand dollars", "spent on", "audience factor",
+    _scenario("advertising", "media agency", "channels", "thousand dollars", "spent on", "audience factor",
               "profit", "ten dollars", code("K"), "holidays sports news weather"),
 )  # fmt: skip
 
@@ -145,8 +145,9 @@ FAMILY = Family(
     ),
     fields=(
         Field("mean", ("assets",), "expected {gain}", "{money} per {unit}", r"\mu_a", (
-            "the expected {gain} of each {unit} {put} {0} is {value} {money}", "{0} is expected to bring {value} {money} "
-            "per {unit}", "one {unit} {put} {0} has an expected {gain} of {value} {money}",
+            "the expected {gain} of each {unit} {put} {0} is {value} {money}",
+            "{0} is expected to bring {value} {money} per {unit}",
+            "one {unit} {put} {0} has an expected {gain} of {value} {money}",
         )),
         Field("response", ("assets", "factors"), "response to a {factor}", "per {unit}", "b_{af}", (
             ("the response of each {unit} {put} {0} is", "{value} to {1}"),
@@ -157,7 +158,8 @@ FAMILY = Family(
             "the variance of the {factor} {0} is {value}",
         )),
         Field("own_risk", ("assets",), "specific variance", "per squared {unit}", "d_a", (
-            "the specific variance of one {unit} {put} {0} is {value}", "{0} has a specific variance of {value} for one {unit}",
+            "the specific variance of one {unit} {put} {0} is {value}",
+            "{0} has a specific variance of {value} for one {unit}",
         )),
         Field("limit", ("assets",), "largest amount", "{units}", "l_a", (
             "at most {value} {units} may be {put} {0}", "no more than {value} {units} can be {put} {0}",

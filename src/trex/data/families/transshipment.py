@@ -1,4 +1,4 @@
-"""Transshipment: goods go from sources through hubs of limited capacity to sinks, at least freight and handling cost."""
+"""Transshipment: goods go from sources through hubs of limited capacity to sinks, at least freight and handling."""
 
 import math
 import random
@@ -212,7 +212,7 @@ FAMILY = Family(
             Clause("through", r"\sum_{i \in I} x_{ih} = \sum_{j} y_{hj}", r"h \in H", (
                 "There is no direct way: everything passes through one {hub}, and what is brought to a {hub} leaves it "
                 "again.",
-                "All {goods} go through exactly one {hub}, at which nothing stays and nothing is added.",
+                "Every {unit} goes through exactly one {hub}, at which nothing stays and nothing is added.",
             )),
             Clause("capacity", r"\sum_{i \in I} x_{ih} \le u_h", r"h \in H", (
                 "What passes through a {hub} in total is limited by its capacity.",
@@ -238,7 +238,7 @@ FAMILY = Family(
     ),
     scenarios=SCENARIOS,
     settings=(
-        "{goods} travel from {sources} to {hubs} and on to {sinks}.",
+        "Shipments of {goods} travel from {sources} to {hubs} and on to {sinks}.",
         "A forwarder moves {goods} from {sources} by way of {hubs} to {sinks}.",
         "The deliveries of {goods} for the next month are planned: from {sources}, through {hubs}, to {sinks}.",
     ),
