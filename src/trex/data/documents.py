@@ -125,7 +125,7 @@ def write_up(problem: Problem, mode: str, sandbox: Sandbox | None = None) -> Doc
         "answer": answer(family, problem, admitted.objective, admitted.values, admitted.unique),
     }
     content, statement = hashes(row)
-    passed = gates.OF_INSTANCE + (gates.OF_PROGRAMS if sandbox is not None else ())
+    asked = gates.OF_INSTANCE + (gates.OF_PROGRAMS if sandbox is not None else ())
     provenance = {
         "family": problem.family,
         "seed": problem.seed,
@@ -134,7 +134,7 @@ def write_up(problem: Problem, mode: str, sandbox: Sandbox | None = None) -> Doc
         "package": f"{PACKAGE} {metadata.version(PACKAGE)}",
         "solver": admitted.solver,
         "confirmed_by": list(admitted.confirmed_by),
-        "gates": list(passed),
+        "gates": [gate for gate in asked if gate not in admitted.skipped],
         "variables": len(admitted.model.variables),
         "constraints": len(admitted.model.rows),
         "model_fingerprint": fingerprint(admitted.model),

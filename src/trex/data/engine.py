@@ -191,8 +191,8 @@ def read_settings(folder: Path) -> Settings:
     try:
         row = json.loads(path.read_text())
         plan = row.pop("plan")
-        chosen = {key: tuple(plan.pop(key)) for key in ("families", "modes", "difficulties")}
-        return Settings(Plan(**plan, **chosen), **row)
+        chosen = (tuple(plan[key]) for key in ("families", "modes", "difficulties"))
+        return Settings(Plan(plan["count"], plan["seed"], *chosen), **row)
     except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
         raise DataError(f"{path} holds no plan: {error}") from None
 

@@ -2,6 +2,8 @@
 
 import math
 import re
+from collections import Counter
+from collections.abc import Iterable
 
 from trex.data.gates import TOLERANCE, Admitted, Refused
 from trex.data.problem import Problem
@@ -26,13 +28,17 @@ def run(sandbox: Sandbox, problem: Problem, code: str, expected: Model, objectiv
     """Run one program, with the data file beside it.
 
     Raises Refused: "program" where it fails or prints another optimum, "structure" where the model that it builds is
-    not, but for names and order, the one that is expected.
+    not, but for order and scaling, the one that is expected.
     """
     execution = sandbox.run(code, {DATA_FILE: literal(problem.data)}, LIMITS)
     if execution.status != "ok":
         raise Refused("program", f"{execution.status}: {execution.message}")
     if execution.model is None:
         raise Refused("program", f"no model was seen: {execution.unread}")
+    for part in ("variables", "rows"):
+        found, needed = (_families(getattr(model, part)) for model in (execution.model, expected))
+        if found != needed:
+            raise Refused("structure", f"{part} are {dict(found - needed)} more and {dict(needed - found)} fewer")
     verdict = compare(execution.model, expected, mode="isomorphism")
     if verdict.kind != "equal":
         raise Refused("structure", f"{verdict.kind}: {verdict.reason}")
@@ -40,3 +46,8 @@ def run(sandbox: Sandbox, problem: Problem, code: str, expected: Model, objectiv
     said = [execution.claimed, float(printed[1]) if printed else None]
     if any(value is None or not math.isclose(value, objective, rel_tol=TOLERANCE, abs_tol=TOLERANCE) for value in said):
         raise Refused("program", f"it says {said}, not {objective!r}")
+
+
+def _families(names: Iterable[str]) -> Counter[str]:
+    """How many members each family of variables or rows has: also a row that the others imply must be there."""
+    return Counter(name.split("[")[0] for name in names)

@@ -50,6 +50,7 @@ class Admitted:
     values: dict[str, float]  # of the variables that are not zero, by name
     unique: str  # unique | multiple | unknown
     confirmed_by: tuple[str, ...]  # what else found the same optimum
+    skipped: tuple[str, ...]  # gates that the instance has not: no second solver, no combinatorial algorithm
     solver: str
 
 
@@ -66,10 +67,14 @@ def admit(family: Family, problem: Problem) -> Admitted:
     objective = _optimum(found)
     if not any(value for value in found.values.values()) or abs(objective) < TOLERANCE:
         raise Refused("trivial", f"objective {objective!r} with {len(found.values)} variables at or near zero")
-    confirmed = [] if found.agreement is None else [found.agreement.solver]
+    confirmed, skipped = [], ["second solver", "algorithm"]
+    if found.agreement is not None:
+        confirmed.append(found.agreement.solver)
+        skipped.remove("second solver")
     if family.optimum is not None and (value := family.optimum(problem.data)) is not None:
         _same("algorithm", "the combinatorial algorithm", value, objective)
         confirmed.append("combinatorial algorithm")
+        skipped.remove("algorithm")
     again = solve(reformulated, SECONDS)
     if again.status != "optimal" or again.objective is None:
         raise Refused("reformulation", f"{again.status} {again.message}".strip())
@@ -79,7 +84,7 @@ def admit(family: Family, problem: Problem) -> Admitted:
     rounded = {name: round(value, DECIMALS) + 0.0 for name, value in found.values.items()}
     return Admitted(
         model, reformulated, round(objective, DECIMALS) + 0.0, {n: v for n, v in rounded.items() if v},
-        uniqueness(model, point), tuple(confirmed), found.solver,
+        uniqueness(model, point), tuple(confirmed), tuple(skipped), found.solver,
     )  # fmt: skip
 
 

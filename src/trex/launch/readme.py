@@ -131,8 +131,11 @@ def lines() -> tuple[Line, ...]:
              lambda v: _spread(v, norm), _number("kernel_speedups", "rmsnorm_forward", speed) + unstated),
         Line("fused limited SwiGLU, forward, speed-up", "03_kernels", "operator_gallery",
              lambda v: _spread(v, swiglu), _number("kernel_speedups", "swiglu_forward", speed) + unstated),
-        Line("generated problems whose optimum a second formulation confirms", "04_data", "or_families",
-             lambda v: f"{v['confirmed_by_second_formulation']} of {v['documents']}"),
+        Line("problem families; programs with one broken clause that the gates notice (that the optimum tells)",
+             "04_data", "or_families", lambda v: f"{v['families']}; {v['breaches_caught']} of {v['breaches']} "
+             f"({v['breaches_told_by_optimum']})"),
+        Line("documents proved by two solvers, two formulations and the sandbox, and proved again", "04_data",
+             "cpt_engine", lambda v: f"{v['verified']} of {v['documents']}; {v['refused']} instances refused"),
         Line("held-out loss of the tiny model, before → after CPT (unigram; bigram frequencies)", "05_cpt_sft", "cpt",
              lambda v: f"{v['parameters']:,} parameters, {v['tokens']:,} tokens: {v['held_out_before']:.2f} → "
                        f"{v['held_out_after']:.2f} nats ({v['unigram_held_out']:.2f}; {v['bigram_held_out']:.2f})"),

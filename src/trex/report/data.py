@@ -1,95 +1,109 @@
-"""Figures of the data chapter: how large the problems are and how long their documents."""
+"""Figures of the data chapter: how large the problems are, what the gates refuse, and what they notice."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
+from trex.data import families
 from trex.data.documents import Document
-from trex.data.rendering import MODES
+from trex.data.problem import DIFFICULTIES
+from trex.data.trials import Trial
 from trex.report.figures import COLOURS
 
-SYMBOLS = ("circle", "diamond", "x")  # difficulty 1, 2, 3
+MEASURES = ("variables", "constraints", "characters")
 
 
 def columns(documents: Iterable[Document]) -> dict[str, list[Any]]:
-    """One entry per document: family, mode, difficulty, variables, constraints, objective, characters of the text."""
-    names = ("family", "mode", "difficulty", "variables", "constraints", "objective", "characters")
+    """One entry per document: family, area, mode, difficulty, variables, constraints, objective, characters."""
+    names = ("family", "area", "mode", "difficulty", "variables", "constraints", "objective", "characters")
     table: dict[str, list[Any]] = {name: [] for name in names}
     for document in documents:
+        origin = document.provenance
         row = (
-            document.family,
-            document.mode,
-            document.provenance["difficulty"],
-            document.provenance["variables"],
-            document.provenance["constraints"],
-            document.objective,
-            len(document.text),
-        )
+            document.family, families.get(document.family).area, document.mode, origin["difficulty"],
+            origin["variables"], origin["constraints"], document.objective, len(document.text),
+        )  # fmt: skip
         for name, value in zip(names, row, strict=True):
             table[name].append(value)
     return table
 
 
 def summary(table: Mapping[str, Sequence[Any]]) -> str:
-    """Markdown table: per family and mode, the number of documents and the median and range of what they measure."""
-    measures = ("variables", "constraints", "objective", "characters")
+    """Markdown table: per area, its families, the number of documents, and median and range of what they measure."""
     lines = [
-        "| family | mode | documents | " + " | ".join(f"{name}: median (range)" for name in measures) + " |",
-        "|---|---|---:|" + "---:|" * len(measures),
+        "| area | families | documents | " + " | ".join(f"{name}: median (range)" for name in MEASURES) + " |",
+        "|---|---|---:|" + "---:|" * len(MEASURES),
     ]
-    pairs = sorted(set(zip(table["family"], table["mode"], strict=True)), key=lambda p: (p[0], MODES.index(p[1])))
-    for family, mode in pairs:
-        chosen = [k for k in range(len(table["mode"])) if (table["family"][k], table["mode"][k]) == (family, mode)]
+    for area in sorted(set(table["area"])):
+        chosen = [k for k, found in enumerate(table["area"]) if found == area]
         cells = []
-        for name in measures:
+        for name in MEASURES:
             values = [table[name][k] for k in chosen]
             cells.append(f"{median(values):,.0f} ({min(values):,.0f}–{max(values):,.0f})")
-        lines.append(f"| {_spoken(family)} | {mode} | {len(chosen)} | " + " | ".join(cells) + " |")
+        named = ", ".join(sorted({_spoken(table["family"][k]) for k in chosen}))
+        lines.append(f"| {area} | {named} | {len(chosen)} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
-def text_lengths(table: Mapping[str, Sequence[Any]]) -> go.Figure:
-    """Characters of the whole text against number of variables: a panel per family, a colour per mode."""
-    names = list(dict.fromkeys(table["family"]))
-    figure = make_subplots(1, len(names), subplot_titles=[_spoken(name) for name in names], shared_yaxes=True)
-    for panel, name in enumerate(names, start=1):
-        for mode, colour in zip(MODES, COLOURS, strict=False):
-            chosen = [k for k, found in enumerate(table["mode"]) if (table["family"][k], found) == (name, mode)]
-            figure.add_scatter(
-                x=[table["variables"][k] for k in chosen],
-                y=[table["characters"][k] for k in chosen],
-                name=mode,
-                legendgroup=mode,
-                showlegend=panel == 1,
-                mode="markers",
-                marker={"color": colour, "size": 7, "opacity": 0.8},
-                row=1,
-                col=panel,
-            )
-    figure.update_xaxes(title="variables", rangemode="tozero")
-    figure.update_yaxes(rangemode="tozero")
-    figure.update_yaxes(title="characters of the whole text", col=1)
-    figure.update_layout(legend={"y": 1.1})
+def sizes(variables: Mapping[str, Mapping[int, Sequence[int]]]) -> go.Figure:
+    """Variables of every family by difficulty, logarithmic: family -> difficulty -> variables of some instances."""
+    names = sorted(variables, key=lambda name: median(variables[name][max(DIFFICULTIES)]))
+    figure = go.Figure()
+    for level, colour in zip(DIFFICULTIES, COLOURS, strict=False):
+        figure.add_scatter(
+            x=[count for name in names for count in variables[name][level]],
+            y=[_spoken(name) for name in names for _ in variables[name][level]],
+            name=f"difficulty {level}",
+            mode="markers",
+            marker={"color": colour, "size": 6, "opacity": 0.8},
+        )
+    figure.update_xaxes(title="variables", type="log", tickvals=[5, 10, 20, 50, 100, 200, 500, 1000])
+    figure.update_yaxes(tickfont={"size": 10}, dtick=1)
+    figure.update_layout(height=160 + 17 * len(names), margin={"l": 220})
     return figure
 
 
-def sizes(table: Mapping[str, Sequence[Any]]) -> go.Figure:
-    """Optimum against number of variables, both logarithmic: colour for the family, symbol for the difficulty."""
+def effects(found: Mapping[str, float], title: str) -> go.Figure:
+    """By how much the optimum changes without each clause, in percent; named where none is left."""
+    names = list(found)
+    finite = [100 * value if value != float("inf") else 0.0 for value in found.values()]
+    texts = ["no optimum is left" if value == float("inf") else f"{100 * value:.3g} %" for value in found.values()]
+    figure = go.Figure(
+        go.Bar(x=finite, y=[_spoken(name) for name in names], orientation="h", text=texts, marker_color=COLOURS[0])
+    )
+    figure.update_xaxes(title=title)
+    return figure
+
+
+def funnel(found: Mapping[str, tuple[int, int]]) -> go.Figure:
+    """How many instances reach each gate, and how many it refuses."""
+    gates = list(found)
     figure = go.Figure()
-    for family, colour in zip(dict.fromkeys(table["family"]), COLOURS, strict=False):
-        chosen = [k for k, found in enumerate(table["family"]) if found == family]
-        figure.add_scatter(
-            x=[table["variables"][k] for k in chosen],
-            y=[table["objective"][k] for k in chosen],
-            name=_spoken(family),
-            mode="markers",
-            marker={"color": colour, "size": 8, "symbol": [SYMBOLS[table["difficulty"][k] - 1] for k in chosen]},
-        )
-    figure.update_xaxes(title="variables", type="log", tickvals=[5, 10, 20, 50, 100, 200])
-    figure.update_yaxes(title="optimum, in the problem's own unit", type="log", dtick=1)
+    passed = [reached - refused for reached, refused in found.values()]
+    figure.add_bar(x=gates, y=passed, name="let through", marker_color=COLOURS[2])
+    figure.add_bar(x=gates, y=[refused for _, refused in found.values()], name="refused", marker_color=COLOURS[3])
+    figure.update_layout(barmode="stack")
+    figure.update_yaxes(title="instances", rangemode="tozero")
+    return figure
+
+
+def noticed(trials: Sequence[Trial]) -> go.Figure:
+    """Share of broken models that the optimum alone tells, and that the gates notice, by kind of breach."""
+    kinds = sorted({trial.what for trial in trials})
+    figure = go.Figure()
+    for name, tells, colour in (
+        ("by the optimum alone", lambda trial: trial.by_value, COLOURS[1]),
+        ("by the gates", lambda trial: bool(trial.gate), COLOURS[2]),
+    ):
+        shares = []
+        for kind in kinds:
+            chosen = [bool(tells(trial)) for trial in trials if trial.what == kind]
+            shares.append(100 * sum(chosen) / len(chosen))
+        figure.add_bar(x=kinds, y=shares, name=name, marker_color=colour)
+    figure.update_layout(barmode="group")
+    figure.update_yaxes(title="noticed, percent", range=[0, 105])
     return figure
 
 

@@ -9,6 +9,7 @@ from trex.solver.model import Model
 
 UNIQUE, MULTIPLE, UNKNOWN = "unique", "multiple", "unknown"
 APART = 1e-4  # by how much some variable must differ between two optimal points, relative to its size from 1 up
+LEVEL = 1e-6  # of the costs that a move trades, how much may be left of them: less is a tie, more is the slack used up
 SLACK = 1e-9  # of the objective, relative: how far below the optimum a point of the optimal face may be
 NODES, ITERATIONS = 50, 20_000  # of each search, instead of seconds, so that the verdict does not depend on the machine
 
@@ -41,7 +42,16 @@ def uniqueness(model: Model, point: NDArray[np.float64], seed: int = 0) -> str:
         info = solver.getInfo()
         if info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible:
             found = np.array(solver.getSolution().col_value, dtype=float)
-            if np.any(np.abs(found - point) > APART * np.maximum(1.0, np.abs(point))):
+            if _another(model, point, found):
                 return MULTIPLE
         ends.append(solver.getModelStatus() == highspy.HighsModelStatus.kOptimal)
     return UNIQUE if all(ends) else UNKNOWN
+
+
+def _another(model: Model, point: NDArray[np.float64], found: NDArray[np.float64]) -> bool:
+    """Whether a point of the face is another optimum, not the same one moved as far as the objective's slack allows."""
+    move = found - point
+    if not np.any(np.abs(move) > APART * np.maximum(1.0, np.abs(point))):
+        return False
+    traded = model.cost * move
+    return bool(abs(traded.sum()) <= LEVEL * np.abs(traded).sum())

@@ -24,10 +24,14 @@ CHINESE = """线性规划是运筹学中研究较早、发展较快、应用广�
 如果要求变量只能取整数，就得到整数规划问题，通常使用分支定界或割平面的方法来求解。
 企业常用这些模型安排生产计划、运输路线和库存水平，从而降低成本、提高收入。"""
 
-WORDS = """plan depot truck order worker shift machine batch lot price profit margin route crew plant field harvest bond
-share boiler turbine valve pipe tank mixer oven press loom dye cloth shirt shelf store stock demand season holiday week
-month budget loan rate tax permit quota limit bound model node arc graph tree cut branch dual basis vertex column row
-matrix vector step start finish delay buffer queue server agent call ticket gate flight runway port crane ship""".split()
+LISTED = """
+plan depot truck order worker shift machine batch lot price profit margin route crew plant field harvest bond
+share boiler turbine valve pipe tank mixer oven press loom dye cloth shirt shelf store stock demand season
+holiday week month budget loan rate tax permit quota limit bound model node arc graph tree cut branch dual
+basis vertex column row matrix vector step start finish delay buffer queue server agent call ticket gate
+flight runway port crane ship
+"""
+WORDS = LISTED.split()
 STOPS = ["the", "of", "and", "to", "with", "that", "have", "be", "is", "for", "in", "on", "a"]
 
 

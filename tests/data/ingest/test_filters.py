@@ -95,7 +95,7 @@ BAD = {
     "share of words with a letter": SIMPLEX + " 12345 67890" * 50,
     "stop words": " ".join(w for w in SIMPLEX.split() if w.lower() not in quality.STOP_WORDS["en"]),
     "share of lines with an end": "\n".join(line.rstrip(".") for line in LINES),
-    "share of short lines": "\n".join(f"{run}." for run in RUNS),
+    "share of short lines": "\n".join(f"{run.rpartition(' ')[0]}." for run in RUNS),
     "share of repeated lines": SIMPLEX + "\nA line again, and so on." * 4,
     "characters in repeated lines": "\n".join([*LINES, *text(3, 6).split("\n"), LINES[1], LINES[2], LINES[3]]),
     "characters in the commonest 2-gram": SIMPLEX + " operational feasibility is operational feasibility" * 12,

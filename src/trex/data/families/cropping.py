@@ -37,15 +37,20 @@ def sample(rng: random.Random, difficulty: int) -> Instance:
     quality = {f: rng.uniform(0.85, 1.15) for f in fields}
     base = {c: 20 * water[c] + 8 * sum(work[c].values()) / len(seasons) + rng.randint(60, 140) for c in crops}
     mean = {t: sum(work[c][t] for c in crops) / len(crops) for t in seasons}
+    previous = {f: rng.choice(crops) for f in fields}
+    allowed = {c: sum(area[f] for f in fields if previous[f] not in barred[c]) for c in crops}
+    most = {c: max(8, round(min(land * rng.uniform(0.25, 0.5), allowed[c] * 0.8))) for c in crops}
+    largest = {c: min(most[c], allowed[c]) for c in crops}
+    thirst = min(land * sum(water.values()) / len(crops), sum(water[c] * largest[c] for c in crops))
     return {
-        **sets, "area": area, "previous": {f: rng.choice(crops) for f in fields}, "barred": barred,
+        **sets, "area": area, "previous": previous, "barred": barred,
         "margin": {f: {c: 5 * round(base[c] * quality[f] * rng.uniform(0.9, 1.1) / 5) for c in crops} for f in fields},
         "plot": rng.randint(4, 7), "water": {c: nice(value) for c, value in water.items()},
-        "water_limit": 5 * round(land * sum(water.values()) / len(crops) * rng.uniform(0.6, 0.85) / 5),
+        "water_limit": max(5, 5 * round(thirst * rng.uniform(0.6, 0.85) / 5)),
         "work": work, "own_labour": {t: 10 * math.ceil(land * mean[t] * rng.uniform(0.4, 0.7) / 10) for t in seasons},
         "hired_limit": {t: 10 * math.ceil(land * mean[t] * rng.uniform(0.05, 0.2) / 10) for t in seasons},
         "wage": {t: rng.randint(4, 12) for t in seasons},
-        "most": {c: max(8, round(land * rng.uniform(0.25, 0.5))) for c in crops},
+        "most": most,
     }  # fmt: skip
 
 

@@ -24,7 +24,7 @@ SIZES = {
 
 
 def sample(rng: random.Random, difficulty: int) -> Instance:
-    """Every sequence is feasible. Times before the first machine is free and after the last are small."""
+    """Every sequence is feasible. One machine is slower than the others; later machines become free later."""
     sets = draw_sets(rng, SIZES[difficulty])
     jobs, machines = sets["jobs"], sets["machines"]
     heavy = rng.choice(machines)

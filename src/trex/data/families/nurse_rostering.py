@@ -150,7 +150,7 @@ SCENARIOS = (
     _scenario("emergency services", "a rescue station", "paramedic", "paramedics", "morning evening night"),
     _scenario("hotels", "a hotel reception", "receptionist", "receptionists", "day evening night"),
     _scenario("security", "a museum's security office", "guard", "guards", "opening closing overnight"),
-    _scenario("industry", "a glass furnace", "operator", "operators", "early late night"),
+    _scenario("industry", "a glass furnace", "technician", "technicians", "early late night"),
     _scenario("care", "a care home", "carer", "carers", "morning afternoon night"),
     _scenario("railways", "a signal box", "signaller", "signallers", "dawn daytime night"),
 )

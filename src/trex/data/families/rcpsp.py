@@ -1,9 +1,8 @@
-"""Resource-constrained project scheduling: activities with predecessors share resources that vary from period to period.
+"""Resource-constrained project scheduling: activities with predecessors share resources that vary over time.
 
 Time-indexed: a yes-or-no variable for each activity and each period in which it could begin (Pritsker's pulses).
 """
 
-import itertools
 import random
 
 import pyomo.environ as pyo
@@ -17,8 +16,8 @@ from trex.data.scenario import DAYS, HOURS, WEEKS, Names, Scenario, code, words
 SIZES = {
     1: {"activities": (3, 3), "resources": (1, 1), "periods": (6, 6)},
     2: {"activities": (5, 6), "resources": (2, 2), "periods": (9, 10)},
-    3: {"activities": (11, 12), "resources": (2, 2), "periods": (15, 16)},
-    4: {"activities": (16, 18), "resources": (2, 2), "periods": (19, 20)},
+    3: {"activities": (9, 10), "resources": (2, 2), "periods": (13, 14)},
+    4: {"activities": (13, 14), "resources": (2, 2), "periods": (17, 18)},
 }
 LONGEST, NEEDS = 3, (1, 4)  # of an activity
 
@@ -40,7 +39,7 @@ def sample(rng: random.Random, difficulty: int) -> Instance:
             near = order[max(0, k - 4) : k]
             before[a] = rng.sample(near, min(len(near), rng.choice((0, 1, 1, 2))))
             ready = max((start[b] + duration[b] for b in before[a]), default=0)
-            start[a] = max(ready, (k * len(periods)) // (len(order) + 2)) + rng.randint(0, 1)
+            start[a] = max(ready, k * (len(periods) - LONGEST - 2) // len(order)) + rng.randint(0, 1)
         if max(start[a] + duration[a] for a in activities) <= len(periods):
             break
     used = {
@@ -92,20 +91,18 @@ def reformulated(data: dict) -> gp.Model:
     busy = m.addVars(periods, vtype=gp.GRB.BINARY, name="busy")  # the project still runs in this period
     m.setObjective(busy.sum(), gp.GRB.MINIMIZE)
 
-    def begun(a, k):  # one if a has begun by period k
-        return 0 if k < 0 else step[a, k]
-
+    begun = {(a, k): step[a, k] if k >= 0 else 0 for a in length for k in range(-length[a], len(periods))}
     for a in data["activities"]:
         m.addConstr(step[a, last[a]] == 1, name=f"by[{a}]")
         for k in periods:
             if k:
                 m.addConstr(step[a, k - 1] <= step[a, k], name=f"stay[{a},{k}]")
-            m.addConstr(busy[k] >= 1 - begun(a, k - length[a]), name=f"busy[{a},{k}]")
+            m.addConstr(busy[k] >= 1 - begun[a, k - length[a]], name=f"busy[{a},{k}]")
             for b in data["before"][a]:
-                m.addConstr(begun(b, k - length[b]) >= step[a, k], name=f"after[{b},{a},{k}]")
+                m.addConstr(begun[b, k - length[b]] >= step[a, k], name=f"after[{b},{a},{k}]")
     for r in data["resources"]:
         for k, t in enumerate(data["periods"]):
-            use = gp.quicksum(data["need"][a][r] * (step[a, k] - begun(a, k - length[a])) for a in data["activities"])
+            use = gp.quicksum(data["need"][a][r] * (step[a, k] - begun[a, k - length[a]]) for a in data["activities"])
             m.addConstr(use <= data["available"][r][t], name=f"use[{r},{t}]")
     return m
 
@@ -123,7 +120,7 @@ def optimum(data: dict) -> float | None:
     def place(position: int, end: dict[str, int], left: dict[str, list[int]]) -> None:
         nonlocal best
         if position == len(order):
-            best = max(end.values())
+            best = min(best, max(end.values()))
             return
         a = order[position]
         for start in range(max((end[b] for b in before[a]), default=0), best - data["duration"][a]):
@@ -205,12 +202,12 @@ FAMILY = Family(
             Clause("precedence", r"\sum_{t \in T} t x_{at} \ge \sum_{t \in T} t x_{bt} + d_b", r"a \in A,\ b \in B_a", (
                 "No {activity} begins before all of its predecessors are finished; it may begin in the {period} right "
                 "after.",
-                "An {activity} has to wait for the end of each predecessor and can begin with the {period} that follows "
-                "it.",
+                "Each {activity} waits for the end of all its predecessors and can begin with the {period} that "
+                "follows.",
             )),
             Clause("available", r"\sum_{a \in A} n_{ar} \sum_{s = t - d_a + 1}^{t} x_{as} \le c_{rt}",
                    r"r \in R,\ t \in T", (
-                "In no {period} may the {activities} under way together occupy more of a resource than there is.",
+                "At no time may the {activities} under way together occupy more of a resource than there is.",
                 "All {activities} that run in a {period} share what there is of each resource in that {period}.",
             )),
             Clause("finish", r"C \ge \sum_{t \in T} t x_{at} + d_a - 1", r"a \in A", (

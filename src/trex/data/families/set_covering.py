@@ -66,7 +66,7 @@ def reformulated(data: dict) -> gp.Model:
         for d in districts:
             near[d].append(s)
     for d, around in near.items():
-        m.addConstr(spared.sum(around) <= len(around) - data["need"][d], name=f"beyond[{d}]")
+        m.addConstr(gp.quicksum(spared[s] for s in around) <= len(around) - data["need"][d], name=f"beyond[{d}]")
     return m
 
 

@@ -17,28 +17,28 @@ SIZES = {
     3: {"legs": (24, 30), "pairings": (104, 124), "bases": (3, 3)},
     4: {"legs": (34, 40), "pairings": (204, 240), "bases": (3, 3)},
 }
+WINDOW = 4  # legs that can follow the first of a pairing
 
 
 def sample(rng: random.Random, difficulty: int) -> Instance:
     """Feasible by construction: half of the pairings come from random partitions of the legs, and crews fit the first.
 
-    The rest are random groups of legs. Costs follow the number of legs with noise; the first base is the cheapest.
+    The rest are random groups. Legs are in order of time and a pairing's are near each other, as connections are.
+    Costs follow the number of legs with noise; the first base is the cheapest.
     """
     sets = draw_sets(rng, SIZES[difficulty])
     legs, names, bases = sets["legs"], sets["pairings"], sets["bases"]
     groups: list[frozenset[str]] = []
     first: set[frozenset[str]] = set()
     while len(groups) < len(names) // 2:
-        order = rng.sample(legs, len(legs))
-        parts = []
-        while order:
-            count = rng.randint(2, 4) if len(order) > 5 else min(len(order), 3)
-            parts.append(frozenset(order[:count]))
-            order = order[count:]
+        left, parts = list(legs), []
+        while left:
+            parts.append(_group(rng, left))
+            left = [leg for leg in left if leg not in parts[-1]]
         first = first or set(parts)
         groups += [part for part in parts if part not in groups][: len(names) - len(groups)]
     while len(groups) < len(names):
-        group = frozenset(rng.sample(legs, rng.randint(1, 4)))
+        group = _group(rng, legs[rng.randrange(len(legs)) :])
         groups += [group] if group not in groups else []
     rng.shuffle(groups)
     home = [rng.choice(bases) for _ in groups]
@@ -54,6 +54,12 @@ def sample(rng: random.Random, difficulty: int) -> Instance:
         "home": dict(zip(names, home, strict=True)), "cost": dict(zip(names, cost, strict=True)),
         "crews": {base: max(1, count) for base, count in used.items()},
     }  # fmt: skip
+
+
+def _group(rng: random.Random, legs: list[str]) -> frozenset[str]:
+    """The first leg, with up to three of those that follow soon."""
+    soon = legs[1 : 1 + WINDOW]
+    return frozenset([legs[0], *rng.sample(soon, min(len(soon), rng.randint(0, 3)))])
 
 
 def model(data: dict) -> pyo.ConcreteModel:
@@ -83,9 +89,11 @@ def reformulated(data: dict) -> gp.Model:
         at_base[data["home"][p]].append(p)
         for leg in parts:
             with_leg[leg].append(p)
-    m.addConstrs((run.sum(group) <= 1 for group in with_leg.values()), name="disjoint")
+    for leg, group in with_leg.items():
+        m.addConstr(gp.quicksum(run[p] for p in group) <= 1, name=f"disjoint[{leg}]")
+    for base, group in at_base.items():
+        m.addConstr(gp.quicksum(run[p] for p in group) <= data["crews"][base], name=f"crews[{base}]")
     m.addConstr(gp.quicksum(len(parts) * run[p] for p, parts in data["legs_of"].items()) >= len(with_leg), "all")
-    m.addConstrs((run.sum(group) <= data["crews"][base] for base, group in at_base.items()), name="crews")
     return m
 
 

@@ -156,7 +156,7 @@ FAMILY = Family(
             ("the smallest number of own {people} of {0} is", "{value} on {1}"),
         )),
         Field("agency_price", (), "price of an agency {person} for one {period}", "{money}", "a", (
-            "an agency sends a {person} for {value} {money} per {period}",
+            "agency {people} cost {value} {money} each per {period}",
             "one {person} from the agency costs {value} {money} for one {period}",
         )),
         Field("agency_limit", (), "most agency {people} at a time", "{people}", "u", (

@@ -234,12 +234,8 @@ FAMILY = Family(
                 "Everyone at work gets the wage of the {grade} for each {period}; on a course no wage is due besides "
                 "the cost of the course.",
             )),
-            Term("hiring", r"\sum_{g \in G} \sum_{t \in T} h_g u_{gt}", (
-                "Every hire has its cost.", "Hiring costs are due for each person who is taken on.",
-            )),
-            Term("dismissals", r"\sum_{g \in G} \sum_{t \in T} f_g v_{gt}", (
-                "Every dismissal has its cost.", "A payment is due for each person who is dismissed.",
-            )),
+            Term("hiring", r"\sum_{g \in G} \sum_{t \in T} h_g u_{gt}", ("Every hire has its cost.",)),
+            Term("dismissals", r"\sum_{g \in G} \sum_{t \in T} f_g v_{gt}", ("Every dismissal has its cost.",)),
             Term("training", r"\sum_{c \in C} \sum_{t < |T|} k_c y_{ct}", (
                 "The cost of a course is due for each person who attends.",
                 "Courses are charged by the number of people who attend.",
