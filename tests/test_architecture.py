@@ -37,7 +37,7 @@ ARROWS = {
     "launch": BASE | {"report.figures"},
     "report": MODEL | {"checkpoint", "planner", "solver", "data", "eval", "train", "report.figures"},
     "serve": MODEL | {"checkpoint", "data"},
-    "commands": {"paths", "device", "checkpoint", "solver", "eval", "train", "launch", "serve"},
+    "commands": {"paths", "device", "checkpoint", "solver", "data", "eval", "train", "launch", "serve"},
     "cli": {"labels", "launch", "serve", "commands"},
     "__main__": {"cli"},
 }

@@ -22,6 +22,7 @@ OPTIONAL = (
     "gurobi",
     "cluster",
     "ascend",
+    "ingest",
     "modelscope",
     "serve",
     "eval",

@@ -139,10 +139,12 @@ def test_a_run_alone_is_resumed_and_goes_on_from_its_export(
 
 
 def test_generated_documents_are_kept_and_the_same_as_a_file_of_them(run: Run, tmp_path: Path) -> None:
-    write_jsonl(tmp_path / "documents.jsonl", generate(4, 1))
+    write_jsonl(tmp_path / "documents.jsonl", generate(4, 1, difficulty=(1, 2, 3)))
     words = ["--seed", 1, "--held-out", 0, "--set", *STEPS]
     assert run("train", "--folder", tmp_path / "made", "--documents", 4, *words) == 0
-    assert (tmp_path / "made" / "documents.jsonl").read_bytes() == (tmp_path / "documents.jsonl").read_bytes()
+    assert (tmp_path / "made" / "documents" / "documents.jsonl").read_bytes() == (
+        tmp_path / "documents.jsonl"
+    ).read_bytes()
     assert run("train", "--folder", tmp_path / "read", "--data", tmp_path / "documents.jsonl", *words) == 0
     assert steps(tmp_path / "made") == steps(tmp_path / "read")
 

@@ -25,8 +25,9 @@ app.command(train)
 app.command(solver.solve)
 app.command(solver.compare)
 SHOWN = 12  # changed values of one record that `trex publish` lists
-RESUMED = {"reproduce", "download", "dequantize", "convert", "eval"}  # commands that keep what they have finished
-MANY = ("--chapter", "--set", "--sets", "--k")  # options that take several values
+# commands that keep what they have finished, and options that take several values
+RESUMED = {"reproduce", "download", "dequantize", "convert", "eval", "generate", "ingest", "rewrite"}
+MANY = ("--chapter", "--set", "--sets", "--k", "--families", "--modes", "--difficulty", "--languages")
 
 
 @app.command

@@ -16,6 +16,7 @@ from trex.data.problem import DIFFICULTIES, DataError, data_numbers
 from trex.data.rendering import MODES, read_tables, render
 from trex.data.trials import breach_trials, caught, effects
 from trex.data.wording import filled
+from trex.solver import lp
 from trex.solver.equivalence import compare
 from trex.solver.pyomo_model import from_pyomo
 from trex.solver.sandbox.host import Sandbox
@@ -125,6 +126,7 @@ def test_two_solvers_two_formulations_and_the_sandbox_agree(family: Family, sand
     admitted = gates.admit(family, problem)
     assert "second formulation" in admitted.confirmed_by and len(admitted.confirmed_by) >= 2
     execution.execute(sandbox, problem, "DPS", admitted)
+    assert lp.read(lp.write(admitted.model)).variables == admitted.model.variables  # no name is a word of the format
     form = compare(admitted.model, admitted.reformulated, mode="isomorphism").kind
     assert form == ("different" if family.other_form else "equal")
     text = answer(family, problem, admitted.objective, admitted.values, admitted.unique)

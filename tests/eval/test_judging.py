@@ -17,8 +17,6 @@ from pathlib import Path
 import pytest
 
 import trex.paths
-from trex.data import families
-from trex.data.plan import Plan as DataPlan
 from trex.data.program import program
 from trex.eval import benchmarks, judging, rows, runs, sets
 from trex.eval.endpoint import Recorded
@@ -101,10 +99,9 @@ def wrong(code: str) -> str:
 def family_run(folder: Path, sample_text: dict[int, str] | None = None) -> Plan:
     """A run over family problems: of three samples the first is right, the second turned, the third no program."""
     items = sets.family_items(COUNT, 0)
-    plan, lines = DataPlan.of(COUNT, sets.HELD_OUT), []
-    for number, item in enumerate(items):
-        drawn = plan.item(number)
-        code = program(families.get(drawn.family).sample(drawn.seed, drawn.difficulty), drawn.mode)
+    lines = []
+    for item in items:
+        code = program(*sets.problem_of(item))
         for sample, answer in enumerate((f"```python\n{code}```", f"```python\n{wrong(code)}```", "I do not know.")):
             lines.append({"item": item.id, "sample": sample, "text": (sample_text or {}).get(sample, answer)})
     path = folder.with_suffix(".answers")

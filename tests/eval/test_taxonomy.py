@@ -95,7 +95,7 @@ def test_every_kind_applies_to_a_family_and_what_changes_nothing_is_refused() ->
     assert planted(knapsack, "whole quantities", 0) is None and planted(transportation, "relaxed", 0) is None
     with pytest.raises(DataError, match="accepted: right"):
         planted(knapsack, "wrong", 0)
-    with pytest.raises(DataError, match="accepted: those of knapsack"):
+    with pytest.raises(DataError, match="accepted: those of the problem families"):
         planted(Item("nl4opt/1", "nl4opt", "?", 1.0), "right", 0)
     assert planted(knapsack, "sides in other units", 0) != planted(knapsack, "sides in other units", 5)
     assert set(TEXTS) <= set(KINDS)

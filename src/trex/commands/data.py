@@ -8,7 +8,14 @@ from typing import Annotated
 import tyro
 from tyro.extras import SubcommandApp
 
+from trex.commands.data_export import export
+from trex.commands.data_ingest import ingest
+from trex.commands.data_rewrite import rewrite
+
 data = SubcommandApp()
+data.command(ingest)
+data.command(export)
+data.command(rewrite)
 Folder = tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="FOLDER")]]
 Several = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME [NAME ...]")]
 SHOWN = 20  # faults that are printed

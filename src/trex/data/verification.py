@@ -13,6 +13,7 @@ from trex.data.documents import Document, verify
 from trex.data.engine import DOCUMENTS, LONGEST_S, PLAN, Settings, of_plan, read_settings
 from trex.data.problem import DataError
 from trex.data.proving import sandbox
+from trex.data.rewritten import faults as rewriting_faults
 from trex.solver.sandbox.execution import SandboxError
 from trex.solver.workers import Died, Pool, Work
 
@@ -70,6 +71,7 @@ def verify_folder(folder: Path, execute: bool = True, processes: int = 0) -> tup
         pool.close()
     if settings is not None and total != settings.plan.count:
         faults.append(Fault(0, f"{total} documents; the plan has {settings.plan.count}"))
+    faults += [Fault(0, reason) for reason in rewriting_faults(folder)]
     return total, sorted(faults, key=lambda fault: fault.row)
 
 

@@ -33,12 +33,12 @@ def forget_one(model: Any, name: str, number: int) -> None:
 
 def at_most(model: Any, name: str, most: float) -> None:
     """A limit on the sum of variables that no one asked for."""
-    model.total = pyo.Constraint(expr=sum(model.component(name).values()) <= most)
+    model.extra_total = pyo.Constraint(expr=sum(model.component(name).values()) <= most)
 
 
 def at_least(model: Any, name: str, number: int, least: float) -> None:
     """A least quantity that no one asked for."""
-    model.enough = pyo.Constraint(expr=list(model.component(name).values())[number] >= least)
+    model.extra_least = pyo.Constraint(expr=list(model.component(name).values())[number] >= least)
 
 
 def other_side(model: Any, name: str, number: int, more: float) -> None:
@@ -70,15 +70,15 @@ def scale_sides(model: Any, name: str, factor: float) -> None:
 def contradict(model: Any, name: str) -> None:
     """Bounds that no point satisfies."""
     first = next(iter(model.component(name).values()))
-    model.least = pyo.Constraint(expr=first >= 2)
-    model.most = pyo.Constraint(expr=first <= 1)
+    model.extra_lower = pyo.Constraint(expr=first >= 2)
+    model.extra_upper = pyo.Constraint(expr=first <= 1)
 
 
 def without_end(model: Any) -> None:
     """A variable that improves the objective for ever."""
-    model.gain = pyo.Var(domain=pyo.NonNegativeReals)
+    model.extra_gain = pyo.Var(domain=pyo.NonNegativeReals)
     sign = 1 if model.objective.sense == pyo.maximize else -1
-    model.objective.expr = model.objective.expr + sign * model.gain
+    model.objective.expr = model.objective.expr + sign * model.extra_gain
 
 
 def constant(model: Any, value: float) -> None:

@@ -40,8 +40,8 @@ def model(data: dict) -> pyo.ConcreteModel:
     m.at = pyo.Var(jobs, places, domain=pyo.Binary)
     length = {(k, i): sum(time[j][i] * m.at[j, k] for j in jobs) for k in places for i in machines}
     m.start = pyo.Var(places, machines, domain=pyo.NonNegativeReals)
-    m.end = pyo.Var(places, domain=pyo.NonNegativeReals)
-    m.flow_time = pyo.Expression(expr=sum(m.end[k] for k in places))
+    m.completion = pyo.Var(places, domain=pyo.NonNegativeReals)
+    m.flow_time = pyo.Expression(expr=sum(m.completion[k] for k in places))
     m.objective = pyo.Objective(expr=m.flow_time, sense=pyo.minimize)
     m.one_place = pyo.Constraint(jobs, rule=lambda m, j: sum(m.at[j, k] for k in places) == 1)
     m.one_job = pyo.Constraint(places, rule=lambda m, k: sum(m.at[j, k] for j in jobs) == 1)
@@ -56,7 +56,9 @@ def model(data: dict) -> pyo.ConcreteModel:
         list(itertools.pairwise(machines)),
         rule=lambda m, k, a, b: m.start[k, b] >= m.start[k, a] + length[k, a],
     )
-    m.finish = pyo.Constraint(places, rule=lambda m, k: m.end[k] >= m.start[k, machines[-1]] + length[k, machines[-1]])
+    m.finish = pyo.Constraint(
+        places, rule=lambda m, k: m.completion[k] >= m.start[k, machines[-1]] + length[k, machines[-1]]
+    )
     return m
 
 
@@ -143,7 +145,7 @@ FAMILY = Family(
                       "{job} {0} is number {1} of the sequence"),
             Variables("start", CONTINUOUS, "s_{ki}", "start of position $k$ at {machine} $i$, in {unit} from the start",
                       "number {0} of the sequence starts at {1} after {value} {unit}"),
-            Variables("end", CONTINUOUS, "C_k", "end of position $k$ at the last {machine}, in {unit} from the start",
+            Variables("completion", CONTINUOUS, "C_k", "end of position $k$ at the last {machine}, in {unit}",
                       "number {0} of the sequence is finished after {value} {unit}"),
         ),
         sense="minimize",

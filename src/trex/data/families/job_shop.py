@@ -61,8 +61,8 @@ def model(data: dict) -> pyo.ConcreteModel:
     m = pyo.ConcreteModel()
     m.start = pyo.Var(steps, domain=pyo.NonNegativeReals)
     m.first = pyo.Var(pairs, domain=pyo.Binary)
-    m.end = pyo.Var(domain=pyo.NonNegativeReals)
-    m.makespan = pyo.Expression(expr=m.end)
+    m.completion = pyo.Var(domain=pyo.NonNegativeReals)
+    m.makespan = pyo.Expression(expr=m.completion)
     m.objective = pyo.Objective(expr=m.makespan, sense=pyo.minimize)
     m.release = pyo.Constraint(data["jobs"], rule=lambda m, j: m.start[j, route[j][0]] >= data["release"][j])
     m.order = pyo.Constraint(links, rule=lambda m, j, a, b: m.start[j, b] >= m.start[j, a] + duration[j][a])
@@ -84,7 +84,7 @@ def model(data: dict) -> pyo.ConcreteModel:
         ),
     )
     m.finish = pyo.Constraint(
-        data["jobs"], rule=lambda m, j: m.end >= m.start[j, route[j][-1]] + duration[j][route[j][-1]]
+        data["jobs"], rule=lambda m, j: m.completion >= m.start[j, route[j][-1]] + duration[j][route[j][-1]]
     )
     return m
 
@@ -189,7 +189,7 @@ FAMILY = Family(
             Variables("start", CONTINUOUS, "s_{ji}", "start of {job} $j$ on {machine} $i$, in {unit} after opening",
                       "{0} starts on {1} at {value} {unit}"),
             Variables("first", BINARY, "y_{jki}", "1 if {job} $j$ is before {job} $k$ on {machine} $i$"),
-            Variables("end", CONTINUOUS, "C", "end of the last {job}, in {unit} after opening",
+            Variables("completion", CONTINUOUS, "C", "end of the last {job}, in {unit} after opening",
                       "the last {job} ends at {value} {unit}"),
         ),
         sense="minimize",

@@ -52,13 +52,15 @@ def model(data: dict) -> pyo.ConcreteModel:
     pairs = [(j, i) for j in jobs for i in machines if i in time[j]]
     m = pyo.ConcreteModel()
     m.assign = pyo.Var(pairs, domain=pyo.Binary)
-    m.end = pyo.Var(domain=pyo.NonNegativeReals)
-    m.makespan = pyo.Expression(expr=m.end)
+    m.completion = pyo.Var(domain=pyo.NonNegativeReals)
+    m.makespan = pyo.Expression(expr=m.completion)
     m.objective = pyo.Objective(expr=m.makespan, sense=pyo.minimize)
     m.once = pyo.Constraint(jobs, rule=lambda m, j: sum(m.assign[j, i] for i in machines if i in time[j]) == 1)
     m.busy = pyo.Constraint(
         machines,
-        rule=lambda m, i: m.end >= data["ready"][i] + sum(time[j][i] * m.assign[j, i] for j in jobs if i in time[j]),
+        rule=lambda m, i: (
+            m.completion >= data["ready"][i] + sum(time[j][i] * m.assign[j, i] for j in jobs if i in time[j])
+        ),
     )
     m.slots = pyo.Constraint(
         machines, rule=lambda m, i: sum(m.assign[j, i] for j in jobs if i in time[j]) <= data["slots"][i]
@@ -146,7 +148,7 @@ FAMILY = Family(
     contract=Contract(
         variables=(
             Variables("assign", BINARY, "x_{ji}", "1 if {job} $j$ goes to {machine} $i$", "{job} {0} goes to {1}"),
-            Variables("end", CONTINUOUS, "C", "time at which the last {machine} is free, in {unit} after the start",
+            Variables("completion", CONTINUOUS, "C", "time at which the last {machine} is free, in {unit}",
                       "the last {machine} is free after {value} {unit}"),
         ),
         sense="minimize",
@@ -183,8 +185,8 @@ FAMILY = Family(
         mistakes=(
             Mistake("jobs in parts", "domain=pyo.Binary", "bounds=(0, 1)"),
             Mistake("machines free from the start", 'data["ready"][i] + sum', "sum"),
-            Mistake("the average instead of the largest load", "rule=lambda m, i: m.end >=",
-                    "rule=lambda m, i: len(machines) * m.end >="),
+            Mistake("the average instead of the largest load", "rule=lambda m, i: m.completion >=",
+                    "rule=lambda m, i: len(machines) * m.completion >="),
             Mistake("slots for all machines together",
                     'sum(m.assign[j, i] for j in jobs if i in time[j]) <= data["slots"][i]',
                     'sum(m.assign[p] for p in pairs) <= sum(data["slots"].values())'),

@@ -67,8 +67,8 @@ def model(data: dict) -> pyo.ConcreteModel:
     }
     m = pyo.ConcreteModel()
     m.begin = pyo.Var(pairs, domain=pyo.Binary)
-    m.end = pyo.Var(domain=pyo.NonNegativeReals)
-    m.makespan = pyo.Expression(expr=m.end)
+    m.completion = pyo.Var(domain=pyo.NonNegativeReals)
+    m.makespan = pyo.Expression(expr=m.completion)
     m.objective = pyo.Objective(expr=m.makespan, sense=pyo.minimize)
     first = {a: sum(number[t] * m.begin[b, t] for b, t in pairs if b == a) for a in data["activities"]}
     m.once = pyo.Constraint(data["activities"], rule=lambda m, a: sum(m.begin[b, t] for b, t in pairs if b == a) == 1)
@@ -78,7 +78,7 @@ def model(data: dict) -> pyo.ConcreteModel:
         periods,
         rule=lambda m, r, t: sum(need[a][r] * m.begin[a, s] for a, s in running[t]) <= data["available"][r][t],
     )
-    m.finish = pyo.Constraint(data["activities"], rule=lambda m, a: m.end >= first[a] + duration[a] - 1)
+    m.finish = pyo.Constraint(data["activities"], rule=lambda m, a: m.completion >= first[a] + duration[a] - 1)
     return m
 
 
@@ -182,7 +182,7 @@ FAMILY = Family(
         variables=(
             Variables("begin", BINARY, "x_{at}", "1 if {activity} $a$ begins at the start of {period} $t$",
                       "{activity} {0} begins in {1}"),
-            Variables("end", CONTINUOUS, "C", "number of {periods} until everything is finished",
+            Variables("completion", CONTINUOUS, "C", "number of {periods} until everything is finished",
                       "everything is finished after {value} {periods}"),
         ),
         sense="minimize",

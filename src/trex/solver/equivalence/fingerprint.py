@@ -24,7 +24,9 @@ def fingerprint(model: Model) -> str:
     simplify(work)
     form = canonical(work)
     graph, _ = graphs(form, form)
-    colours = np.array([_hash((key[0], *map(_digits, of))) for key, of in zip(graph.keys, graph.numbers, strict=True)])
+    colours = np.array(
+        [_hash((key[0], *map(_digits, of))) for key, of in zip(graph.keys, graph.numbers, strict=True)], dtype=np.uint64
+    )
     labels = np.array([_hash((_digits(value),)) for value in graph.value.tolist()], dtype=np.uint64)
     count = len(np.unique(colours))
     for _ in range(ROUNDS):
