@@ -39,7 +39,7 @@ from trex.solver.sandbox import Execution, Limits, Sandbox
 from trex.solver.solve import solve
 
 FOLDER = Path(trex.paths.CHECKOUT).parent / "shared" / "benchmarks"
-ITEMS = sets.family_items(9, 0)  # three families in three modes
+ITEMS = sets.family_items(9, 0, ("knapsack", "production_planning", "transportation"))  # in three modes each
 ONE_OF_EACH = ITEMS[:3]
 SMALL = Limits(seconds=1, memory_mb=1024)
 SLOW = ("endless loop", "memory")  # the same lines in every program

@@ -5,7 +5,7 @@ change them.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from trex.data import families
 from trex.data.documents import first_admitted
@@ -40,8 +40,8 @@ def items(benchmarks: Benchmarks, sets: Iterable[str]) -> tuple[Item, ...]:
     return tuple(item for item in clustered(tuple(_rows(benchmarks))) if item.set in asked)
 
 
-def family_items(count: int, seed: int = 0) -> tuple[Item, ...]:
-    """Held-out problems of our families: all families, modes and difficulties in turn, solved and confirmed.
+def family_items(count: int, seed: int = 0, names: Sequence[str] | None = None) -> tuple[Item, ...]:
+    """Held-out problems of our families (`names`, all by default) in turn, in all modes, solved and confirmed.
 
     Sampled by the plan of seed HELD_OUT + `seed`, whose instances no plan of a smaller seed shares. Raises DataError
     for a seed out of range, EvaluationError for a count of none.
@@ -49,7 +49,7 @@ def family_items(count: int, seed: int = 0) -> tuple[Item, ...]:
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise EvaluationError(f"families = {count!r}; accepted: a whole number of problems from 1")
     found = []
-    plan = Plan.of(count, HELD_OUT + seed if seed >= 0 else seed, difficulty=DIFFICULTIES)
+    plan = Plan.of(count, HELD_OUT + seed if seed >= 0 else seed, names, difficulty=DIFFICULTIES)
     for k in range(count):
         document = first_admitted(plan, k)
         family, mode, origin = document.family, document.mode, document.provenance
