@@ -145,7 +145,7 @@ def test_every_clause_matters(family: Family) -> None:
 
 
 def test_a_broken_contract_is_caught(family: Family, sandbox: Sandbox) -> None:
-    shares = caught(list(breach_trials(family, [family.problem(0, 1)], sandbox, by_value=False)))
+    shares = caught(list(breach_trials(family, [family.problem(0, 1)], sandbox)))
     assert all(share >= CAUGHT for share in shares.values()), shares
 
 
@@ -175,5 +175,5 @@ def test_all_instances_of_the_grid_are_verified(name: str, sandbox: Sandbox) -> 
 def test_breaches_are_caught_in_many_instances(name: str, sandbox: Sandbox) -> None:
     family = families.get(name)
     problems = [family.problem(seed, difficulty) for seed in SEEDS for difficulty in (1, 2)]
-    shares = caught(list(breach_trials(family, problems, sandbox, by_value=False)))
+    shares = caught(list(breach_trials(family, problems, sandbox)))
     assert all(share >= CAUGHT for share in shares.values()), shares

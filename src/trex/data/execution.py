@@ -11,7 +11,7 @@ from trex.data.program import program, reformulation
 from trex.data.rendering import DATA_FILE, literal
 from trex.solver.equivalence import compare
 from trex.solver.model import Model
-from trex.solver.sandbox.execution import Limits
+from trex.solver.sandbox.execution import Execution, Limits
 from trex.solver.sandbox.host import Sandbox
 
 LIMITS = Limits(seconds=60.0)
@@ -30,7 +30,11 @@ def run(sandbox: Sandbox, problem: Problem, code: str, expected: Model, objectiv
     Raises Refused: "program" where it fails or prints another optimum, "structure" where the model that it builds is
     not, but for order and scaling, the one that is expected.
     """
-    execution = sandbox.run(code, {DATA_FILE: literal(problem.data)}, LIMITS)
+    judge(sandbox.run(code, {DATA_FILE: literal(problem.data)}, LIMITS), expected, objective)
+
+
+def judge(execution: Execution, expected: Model, objective: float) -> None:
+    """What `run` checks, of a program that has run."""
     if execution.status != "ok":
         raise Refused("program", f"{execution.status}: {execution.message}")
     if execution.model is None:

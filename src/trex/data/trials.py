@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from trex.data import gates
 from trex.data.breaches import breaches
-from trex.data.execution import LIMITS, run
+from trex.data.execution import LIMITS, judge
 from trex.data.family import Family
 from trex.data.problem import Problem
 from trex.data.program import program
@@ -26,21 +26,22 @@ class Trial:
     by_value: bool  # the program fails, or its optimum is not the right one
 
 
-def breach_trials(
-    family: Family, problems: Sequence[Problem], sandbox: Sandbox, by_value: bool = True
-) -> Iterator[Trial]:
-    """Every clause broken in the code of the family's model, run on every instance. by_value: judge the value too."""
+def breach_trials(family: Family, problems: Sequence[Problem], sandbox: Sandbox) -> Iterator[Trial]:
+    """Every clause broken in the code of the family's model, run on every instance."""
     for problem in problems:
         admitted = gates.admit(family, problem)
         for breach in breaches(family):
-            code = program(problem, "DP", breach.source)
-            told = by_value and _value_tells(sandbox, code, admitted.objective)
+            execution = sandbox.run(program(problem, "DP", breach.source), {}, LIMITS)
+            value = execution.claimed
+            same = value is not None and math.isclose(
+                value, admitted.objective, rel_tol=gates.TOLERANCE, abs_tol=gates.TOLERANCE
+            )
             try:
-                run(sandbox, problem, code, admitted.model, admitted.objective)
+                judge(execution, admitted.model, admitted.objective)
                 gate = ""
             except gates.Refused as error:
                 gate = error.gate
-            yield Trial(family.name, breach.clause, breach.what, gate, told)
+            yield Trial(family.name, breach.clause, breach.what, gate, not same)
 
 
 def effects(family: Family, problem: Problem) -> dict[str, float]:
@@ -67,9 +68,3 @@ def caught(trials: Sequence[Trial]) -> dict[tuple[str, str, str], float]:
     for trial in trials:
         shares.setdefault((trial.family, trial.clause, trial.what), []).append(bool(trial.gate))
     return {key: sum(found) / len(found) for key, found in shares.items()}
-
-
-def _value_tells(sandbox: Sandbox, code: str, objective: float) -> bool:
-    execution = sandbox.run(code, {}, LIMITS)
-    claimed = execution.claimed
-    return claimed is None or not math.isclose(claimed, objective, rel_tol=gates.TOLERANCE, abs_tol=gates.TOLERANCE)

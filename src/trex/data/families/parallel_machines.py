@@ -185,8 +185,8 @@ FAMILY = Family(
         mistakes=(
             Mistake("jobs in parts", "domain=pyo.Binary", "bounds=(0, 1)"),
             Mistake("machines free from the start", 'data["ready"][i] + sum', "sum"),
-            Mistake("the average instead of the largest load", "m.completion\n        >=",
-                    "len(machines) * m.completion\n        >="),
+            Mistake("the average instead of the largest load", "m.completion >=",
+                    "len(machines) * m.completion >="),
             Mistake("slots for all machines together",
                     'sum(m.assign[j, i] for j in jobs if i in time[j]) <= data["slots"][i]',
                     'sum(m.assign[p] for p in pairs) <= sum(data["slots"].values())'),
