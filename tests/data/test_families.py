@@ -144,11 +144,6 @@ def test_every_clause_matters(family: Family) -> None:
     assert not needed
 
 
-def test_a_broken_contract_is_caught(family: Family, sandbox: Sandbox) -> None:
-    shares = caught(list(breach_trials(family, [family.problem(0, 1)], sandbox)))
-    assert all(share >= CAUGHT for share in shares.values()), shares
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_all_instances_of_the_grid_are_verified(name: str, sandbox: Sandbox) -> None:
