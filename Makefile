@@ -35,9 +35,10 @@ test: lint
 	$(BIN)/python -m pytest tests
 	$(BIN)/python -m pytest --nbval --nbval-current-env -p no:cacheprovider notebooks
 
-# What is too long for every day: whole grids, kill tests.
+# What is too long for every day: grids, kill tests. The whole trials: TREX_GRID=whole TREX_FAMILY_SEEDS=5
+# TREX_KILL_ROUNDS=20 TREX_KILLS=20 TREX_MUTATIONS=2000 make test-slow
 test-slow: env
-	$(BIN)/python -m pytest tests -m slow
+	$(BIN)/python -m pytest tests -m slow $(SLOW)
 
 # The solver's tests with Gurobi (licence for small models), nauty and igraph (GPL) to compare with; installs them.
 test-oracles: env
