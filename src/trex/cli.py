@@ -27,7 +27,7 @@ app.command(solver.compare)
 SHOWN = 12  # changed values of one record that `trex publish` lists
 # commands that keep what they have finished, and options that take several values
 RESUMED = {"reproduce", "download", "dequantize", "convert", "eval", "generate", "ingest", "rewrite"}
-MANY = ("--chapter", "--set", "--sets", "--k", "--families", "--modes", "--difficulty", "--languages")
+MANY = ("--chapter", "--set", "--sets", "--k", "--modes", "--difficulty", "--languages")
 
 
 @app.command
