@@ -50,7 +50,7 @@ def generate(
         near: Similarity of statements from which the later one is left out.
         processes: Side by side; one per core for 0.
         execute: Run every program in the sandbox.
-        ray: Work on a Ray cluster: its address, "auto" for the one this machine is in, "local" for a new one here.
+        ray: Work on a Ray cluster (not proved yet): its address, "auto" for this machine's, "local" for a new one here.
     """
     from trex.data import engine
     from trex.data.card import write_card
