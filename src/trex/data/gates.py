@@ -49,13 +49,13 @@ class Admitted:
     objective: float
     values: dict[str, float]  # of the variables that are not zero, by name
     unique: str  # unique | multiple | unknown
-    confirmed_by: tuple[str, ...]  # what else found the same optimum
+    confirmed_by: tuple[str, ...]  # what else found the same optimum, but for the second formulation
     skipped: tuple[str, ...]  # gates that the instance has not: no second solver, no combinatorial algorithm
     solver: str
 
 
 def admit(family: Family, problem: Problem) -> Admitted:
-    """The gates up to the reformulation: all that needs neither text nor program. Raises Refused."""
+    """The gates on the model: contract, optimum, second solver, combinatorial algorithm. Raises Refused."""
     try:
         built = family.model(problem.data)
         components(family, built)
@@ -72,20 +72,23 @@ def admit(family: Family, problem: Problem) -> Admitted:
         confirmed.append(found.agreement.solver)
         skipped.remove("second solver")
     if family.optimum is not None and (value := family.optimum(problem.data)) is not None:
-        _same("algorithm", "the combinatorial algorithm", value, objective)
+        same("algorithm", "the combinatorial algorithm", value, objective)
         confirmed.append("combinatorial algorithm")
         skipped.remove("algorithm")
-    again = solve(reformulated, SECONDS)
-    if again.status != "optimal" or again.objective is None:
-        raise Refused("reformulation", f"{again.status} {again.message}".strip())
-    _same("reformulation", "the second formulation", again.objective, objective)
-    confirmed.append("second formulation")
     point = np.array([found.values[name] for name in model.variables])
     rounded = {name: round(value, DECIMALS) + 0.0 for name, value in found.values.items()}
     return Admitted(
         model, reformulated, round(objective, DECIMALS) + 0.0, {n: v for n, v in rounded.items() if v},
         uniqueness(model, point), tuple(confirmed), tuple(skipped), found.solver,
     )  # fmt: skip
+
+
+def reformulation(admitted: Admitted) -> None:
+    """The second formulation has the same optimum. Raises Refused."""
+    found = solve(admitted.reformulated, SECONDS)
+    if found.status != "optimal" or found.objective is None:
+        raise Refused("reformulation", f"{found.status} {found.message}".strip())
+    same("reformulation", "the second formulation", found.objective, admitted.objective)
 
 
 def components(family: Family, built: Any) -> None:
@@ -122,7 +125,7 @@ def point(family: Family, problem: Problem, objective: float, values: dict[str, 
     x = np.array([float(values.get(name, 0.0)) for name in model.variables])
     if (breach := violation(model, x, POINT)) is not None:
         raise Refused("solver", f"the recorded point: {breach}")
-    _same("solver", "the recorded point", model.objective(x), objective)
+    same("solver", "the recorded point", model.objective(x), objective)
 
 
 def stated(problem: Problem, mode: str, text: Text) -> None:
@@ -192,7 +195,8 @@ def _optimum(found: Solution) -> float:
     return found.objective
 
 
-def _same(gate: str, way: str, value: float, objective: float) -> None:
+def same(gate: str, way: str, value: float, objective: float) -> None:
+    """Raise Refused for an optimum that is not, within TOLERANCE, the one that is known."""
     if not math.isclose(value, objective, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
         raise Refused(gate, f"{way} gives {value!r}, the model {objective!r}")
 

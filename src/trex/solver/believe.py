@@ -71,15 +71,15 @@ def _improves(model: Model, found: Solution, limits: Limits) -> bool:
     return fall > TOLERANCE * max(1.0, abs(found.objective or 0.0))
 
 
-def by_scip(model: Model, limits: Limits, seconds: float = math.inf) -> Solution:
-    """SCIP's answer, checked, within the limits and so many seconds.
+def by_scip(model: Model, limits: Limits, seconds: float = math.inf, easy: bool = False) -> Solution:
+    """SCIP's answer, checked, within the limits and so many seconds. `easy`: as in `scip.solve`.
 
     A run that ends in numerical trouble is followed by a looser one; so is one with products of variables that finds
     no optimum in half of the time.
     """
     products = bool(model.quadratic or model.quadratic_rows)
     granted = min(seconds, limits.left()) / (2 if products else 1)
-    found = believed(model, scip.solve(model, granted, limits.memory_mb), limits)
+    found = believed(model, scip.solve(model, granted, limits.memory_mb, easy=easy), limits)
     if found.status == "error" or (products and found.status == "time_limit"):
         granted = min(seconds, limits.left())
         looser = believed(model, scip.solve(model, granted, limits.memory_mb, loose=True), limits)

@@ -47,22 +47,25 @@ def name() -> str:
     return f"SCIP {pyscipopt.Model().version()}"
 
 
-def solve(model: Model, seconds: float, memory_mb: float | None = None, loose: bool = False) -> Outcome:
+def solve(
+    model: Model, seconds: float, memory_mb: float | None = None, loose: bool = False, easy: bool = False
+) -> Outcome:
     """SCIP on one thread, within so many seconds and megabytes. Whatever SCIP refuses is an outcome "error".
 
-    `loose` widens the tolerance to SCIP's default, for what ends in numerical trouble without.
+    `loose` widens the tolerance to SCIP's default, for what ends in numerical trouble without. `easy` takes SCIP's
+    settings for easy problems: less presolving, cuts and heuristics.
     """
     try:
-        return _solve(model, seconds, memory_mb, loose)
+        return _solve(model, seconds, memory_mb, loose, easy)
     except MemoryError:
         return Outcome(name(), "memory_limit", message="SCIP needs more memory")
     except Exception as error:  # SCIP's refusals have no class of their own
         return Outcome(name(), "error", message=f"SCIP refuses the model: {error}")
 
 
-def _solve(model: Model, seconds: float, memory_mb: float | None, loose: bool) -> Outcome:
+def _solve(model: Model, seconds: float, memory_mb: float | None, loose: bool, easy: bool) -> Outcome:
     with _no_stderr():
-        program = _Program(model, loose)
+        program = _Program(model, loose, easy)
     scip = program.scip
     scip.setParam("limits/time", min(max(seconds, 1e-3), INFINITE))
     if memory_mb is not None:
@@ -111,6 +114,7 @@ class _Program:
 
     model: Model
     loose: bool
+    easy: bool = False
     scip: Any = None
     variables: list[Any] = field(default_factory=list)
     unit: float = 1.0  # of SCIP's objective
@@ -130,6 +134,8 @@ class _Program:
 
         self.scip = pyscipopt.Model()
         self.scip.hideOutput()
+        if self.easy:
+            self.scip.setEmphasis(pyscipopt.SCIP_PARAMEMPHASIS.EASYCIP)
         for parameter, value in {
             "limits/gap": GAP_NONLINEAR if self.nonlinear else GAP,
             "limits/absgap": GAP,

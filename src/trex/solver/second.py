@@ -20,7 +20,10 @@ def second(model: Model, first: Solution, limits: Limits) -> Solution:
     """
     if first.solver != highs.NAME and beyond_highs(model) is not None:
         return replace(first, message=joined(first.message, "no second solver takes this model"))
-    other = by_scip(model, limits) if first.solver == highs.NAME else by_highs(model, limits)
+    if first.solver == highs.NAME:
+        other = by_scip(model, limits, easy=not model.beyond_linear)
+    else:
+        other = by_highs(model, limits)
     agrees = _agrees(first, other)
     solution = replace(first, agreement=Agreement(other.solver, other.status, other.objective, agrees))
     if agrees is not False:
