@@ -1,6 +1,7 @@
 """The programs of a document: the family's own model builders, with the data, as scripts that stand alone."""
 
 import inspect
+from functools import cache
 
 from trex.data import families
 from trex.data.problem import Problem
@@ -33,14 +34,17 @@ def program(problem: Problem, mode: str, builder: str | None = None) -> str:
     program reads `data.json` from the folder it runs in; otherwise it holds the data. builder: a changed source of
     `model`.
     """
-    builder = builder or inspect.getsource(families.get(problem.family).model)
+    builder = builder or _source(families.get(problem.family).model)
     return _script(problem, mode, "import pyomo.environ as pyo\n", builder, PYOMO)
 
 
 def reformulation(problem: Problem, mode: str) -> str:
     """The same of the family's `reformulated`, with gurobipy's interface."""
-    builder = inspect.getsource(families.get(problem.family).reformulated)
+    builder = _source(families.get(problem.family).reformulated)
     return _script(problem, mode, "import gurobipy as gp\n", builder, GUROBIPY)
+
+
+_source = cache(inspect.getsource)
 
 
 def _script(problem: Problem, mode: str, imported: str, builder: str, end: str) -> str:

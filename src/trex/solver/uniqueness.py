@@ -57,7 +57,7 @@ def _other_binaries(model: Model, point: Point, binaries: NDArray[np.int32]) -> 
         return UNIQUE
     if found is not None and _tie(model, point, found):
         return MULTIPLE
-    best, bound = model.objective(point) - model.offset, solver.getInfo().mip_dual_bound
+    best, bound = model.objective(point), solver.getInfo().mip_dual_bound
     worse = bound - best if model.sense == "min" else best - bound
     return UNIQUE if worse > NEAR * _slack(model, point) else UNKNOWN
 
@@ -96,6 +96,10 @@ def _other_continuous(model: Model, point: Point, integers: NDArray[np.int32], d
         value = solution.row_value[row]
         side = min((model.row_lower[row], model.row_upper[row]), key=lambda side: abs(side - value))
         solver.changeRowBounds(int(row), side, side)
+    around = 1 + np.abs(point)  # enough, as the face is convex
+    free = np.setdiff1d(np.arange(len(point)), met).astype(np.int32)
+    low, high = np.maximum(lower, point - around), np.minimum(upper, point + around)
+    solver.changeColsBounds(len(free), free, low[free], high[free])
     ended = []
     for status, end in _both_ways(solver, direction):
         far = end is not None and np.any(np.abs(end - point) > APART * np.maximum(1.0, np.abs(point)))
@@ -108,6 +112,7 @@ def _other_continuous(model: Model, point: Point, integers: NDArray[np.int32], d
 def _loaded(model: Model) -> highs.Highs:
     solver = highs.quiet()
     highs.load(solver, model)
+    solver.setOptionValue("mip_heuristic_run_feasibility_jump", False)
     solver.setOptionValue("mip_max_nodes", NODES)
     solver.setOptionValue("simplex_iteration_limit", ITERATIONS)
     return solver

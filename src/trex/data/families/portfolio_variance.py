@@ -83,7 +83,8 @@ def reformulated(data: dict) -> gp.Model:
         for b in assets
     }
     m.setObjective(
-        gp.quicksum(covariance[a, b] * amount[a] * amount[b] for a in assets for b in assets), gp.GRB.MINIMIZE
+        gp.quicksum(amount[a] * gp.quicksum(covariance[a, b] * amount[b] for b in assets) for a in assets),
+        gp.GRB.MINIMIZE,
     )
     m.addConstr(room.sum() == sum(limit.values()) - data["budget"], name="not_used")
     forgone = sum(mean[a] * limit[a] for a in assets) - data["target"]
