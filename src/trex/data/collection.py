@@ -20,31 +20,26 @@ class Collection:
 
     def refusal(self, outcome: Outcome) -> Outcome:
         """The outcome, refused where another document has its model or nearly its text, or a benchmark has it."""
-        document = Document.from_line(outcome.line)
         model: Model | None = None
         if outcome.fingerprint in self._models or outcome.fingerprint in self._benchmarks.models:
-            model = _model(*_origin(document))
+            model = _model(*outcome.origin)
             for other in self._models.get(outcome.fingerprint, ()):
                 if compare(model, _model(*other), mode="isomorphism").kind != "different":
-                    return _refused(document, "duplicate", f"the model is that of seed {other[1]}")
+                    return _refused(outcome, "duplicate", f"the model is that of seed {other[1]}")
         if (near := self._near.find(signed(outcome))) is not None:
-            return _refused(document, "near-duplicate", f"{near[1]:.2f} like the text of document {near[0]}")
+            return _refused(outcome, "near-duplicate", f"{near[1]:.2f} like the text of document {near[0]}")
         if (hit := self._benchmarks.find(outcome.statement, model, outcome.fingerprint)) is not None:
-            return _refused(document, "benchmark", f"{hit.kind}: {hit.source}")
+            return _refused(outcome, "benchmark", f"{hit.kind}: {hit.source}")
         return outcome
 
-    def add(self, document: Document, outcome: Outcome) -> None:
+    def add(self, outcome: Outcome) -> None:
         """Let a document in."""
         self._near.add(signed(outcome))
-        self._models.setdefault(outcome.fingerprint, []).append(_origin(document))
+        self._models.setdefault(outcome.fingerprint, []).append(outcome.origin)
 
 
-def _refused(document: Document, gate: str, reason: str) -> Outcome:
-    return Outcome(gate=gate, reason=reason, data=document.data)
-
-
-def _origin(document: Document) -> tuple[str, int, int]:
-    return document.family, document.provenance["seed"], document.provenance["difficulty"]
+def _refused(outcome: Outcome, gate: str, reason: str) -> Outcome:
+    return Outcome(gate=gate, reason=reason, data=Document.from_line(outcome.line).data)
 
 
 def _model(family: str, seed: int, difficulty: int) -> Model:

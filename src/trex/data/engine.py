@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from trex.data.collection import Collection
 from trex.data.decontamination import Benchmarks
-from trex.data.documents import Document, read_jsonl
+from trex.data.documents import read_jsonl
 from trex.data.near_duplicates import THRESHOLD
 from trex.data.plan import ATTEMPTS, MOST, Plan
 from trex.data.problem import DataError
@@ -147,7 +147,7 @@ def _work(
             refusals.flush()
             documents.write(outcome.line.encode() + b"\n")
             documents.flush()
-            done.add(Document.from_line(outcome.line), outcome)
+            done.add(outcome)
             bar.update()
             bar.set_postfix_str(" ".join(f"{gate}:{count}" for gate, count in refused.items()), refresh=False)
 
@@ -214,7 +214,7 @@ def _resume(folder: Path, plan: Plan, done: Collection, refused: Counter[str]) -
     for document in read_jsonl(documents) if documents.exists() else ():
         if present == plan.count or not of_plan(plan, present, document.provenance):
             raise DataError(f"{documents}, row {present + 1} is not what the plan has there")
-        done.add(document, written(document))
+        done.add(written(document))
         present += 1
     kept = [line for line in _lines(refusals) if json.loads(line)["document"] < present]
     if refusals.exists():

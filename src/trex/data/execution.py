@@ -9,7 +9,6 @@ from trex.data.gates import TOLERANCE, Admitted, Refused
 from trex.data.problem import Problem
 from trex.data.program import program, reformulation
 from trex.data.rendering import DATA_FILE, literal
-from trex.solver import wire
 from trex.solver.equivalence import compare
 from trex.solver.model import Model
 from trex.solver.sandbox.execution import Execution, Limits
@@ -37,7 +36,7 @@ def judge(execution: Execution, expected: Model, objective: float, other: str = 
         raise Refused("program", f"{execution.status}: {execution.message}")
     if execution.model is None:
         raise Refused("program", f"no model was seen: {execution.unread}")
-    if wire.dumps(execution.model) != wire.dumps(expected):
+    if not execution.model.same(expected):
         _compared(execution.model, expected)
     printed = PRINTED.search(execution.stdout)
     said = [execution.claimed, float(printed[1]) if printed else None]

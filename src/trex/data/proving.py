@@ -19,6 +19,7 @@ class Outcome:
     """A document's line, or the gate that refused the instance, why, and the instance."""
 
     line: str = ""
+    origin: tuple[str, int, int] = ("", 0, 0)  # family, seed, difficulty
     fingerprint: str = ""  # of the model
     statement: str = ""  # problem, with the data file in mode DPS
     signature: bytes = b""  # of the statement
@@ -39,8 +40,14 @@ def prove(item: Item, execute: bool = True) -> Outcome:
 
 def written(document: Document) -> Outcome:
     """The outcome that a document is."""
-    statement = document.statement
-    return Outcome(document.line, document.provenance["model_fingerprint"], statement, signature(statement).tobytes())
+    statement, made = document.statement, document.provenance
+    return Outcome(
+        document.line,
+        (document.family, made["seed"], made["difficulty"]),
+        made["model_fingerprint"],
+        statement,
+        signature(statement).tobytes(),
+    )
 
 
 def signed(outcome: Outcome) -> np.ndarray:

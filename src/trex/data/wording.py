@@ -12,6 +12,8 @@ from trex.data.problem import LABEL, LABELS, NUMBER, DataError, Field, Problem, 
 NUMERAL = re.compile(r"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?!\w)")
 CAPTION = re.compile(r"^Table \d+:", re.MULTILINE)
 NONE = "none"  # an empty list of members
+_ARTICLE = re.compile(r"\b(a)n? \{(\w+)\}", re.IGNORECASE)
+_VOWEL_SOUND = re.compile(r"(?!uni|us[aeiu]|util|eu|one\b)[aeiou]|hour|hono|heir", re.IGNORECASE)
 # what has nothing to do with the question; each holds numbers of its own
 DISTRACTORS: tuple[tuple[str, tuple[int, int]], ...] = (
     ("The business was founded in {}.", (1890, 2015)),
@@ -87,8 +89,17 @@ def tell(family: Family, problem: Problem) -> Telling:
 
 
 def filled(template: str, words: Mapping[str, str], *members: str, value: str = "") -> str:
-    """A template with the scenario's words, members and value. Raises DataError for a word that is not there."""
+    """A template with the scenario's words, members and value. Raises DataError for a word that is not there.
+
+    An article before a word of the scenario is the one that the word asks for.
+    """
+
+    def article(match: re.Match[str]) -> str:
+        n = "n" if _VOWEL_SOUND.match(words.get(match[2], "")) else ""
+        return f"{match[1]}{n} {{{match[2]}}}"
+
     try:
+        template = _ARTICLE.sub(article, template)
         return template.format(*members, **{**words, "value": value})
     except (KeyError, IndexError) as error:
         raise DataError(f"template {template!r} asks for {error}; accepted: {', '.join(words)}") from None

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 
 import numpy as np
@@ -105,6 +105,11 @@ class Model:
             "general constraints": self.functions,
         }
         return tuple(name for name, found in parts.items() if found)
+
+    def same(self, other: "Model") -> bool:
+        """Whether two models are equal in every part, names and order included."""
+        pairs = ((getattr(self, part.name), getattr(other, part.name)) for part in fields(Model))
+        return all(np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b for a, b in pairs)
 
     def row(self, row: int) -> list[tuple[int, float]]:
         """One row's linear part: variable and coefficient of each entry."""

@@ -1,6 +1,7 @@
 """A hash that isomorphic models share: equal hashes are to be compared, different ones need not be."""
 
 import hashlib
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,5 +49,6 @@ def _digits(number: float) -> str:
     return f"{number:.{DIGITS}g}"
 
 
+@lru_cache(maxsize=2**14)
 def _hash(parts: tuple[object, ...]) -> np.uint64:
     return np.uint64(int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "little"))
