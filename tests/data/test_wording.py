@@ -1,0 +1,31 @@
+"""Words: the article that a scenario's word asks for."""
+
+import re
+
+import pytest
+
+from trex.data import families
+from trex.data.plan import Plan
+from trex.data.rendering import render
+from trex.data.wording import filled
+
+WORDS = {
+    "a": ("unit", "user", "utility", "one-way trip", "euro", "house", "plant", "uniform"),
+    "an": ("upgrade", "hour", "onion", "oven", "egg", "inn", "order", "assembly line", "heir"),
+}
+
+
+@pytest.mark.parametrize(("article", "word"), [(article, word) for article, words in WORDS.items() for word in words])
+def test_article(article: str, word: str) -> None:
+    assert filled("of a {thing}", {"thing": word}) == f"of {article} {word}"
+    assert filled("An {thing}", {"thing": word}) == f"{article.capitalize()} {word}"
+
+
+@pytest.mark.parametrize("family", families.names())
+def test_articles_of_texts(family: str) -> None:
+    """Before a vowel that is no member's name, in every scenario of the family that twelve seeds meet."""
+    wrong = re.compile(r"\b[Aa] (?!uni|us[aeiu]|util|eu|one\b|are\b)[aeiou]\w|\b[Aa]n (?!hour)[^aeiouAEIOU\W]")
+    for k in range(12):
+        item = Plan.of(12, 3, [family], difficulty=1).item(k)
+        problem = families.get(family).problem(item.seed, 1)
+        assert wrong.search(render(problem, "DT").problem) is None

@@ -112,7 +112,6 @@ def _other_continuous(model: Model, point: Point, integers: NDArray[np.int32], d
 def _loaded(model: Model) -> highs.Highs:
     solver = highs.quiet()
     highs.load(solver, model)
-    solver.setOptionValue("mip_heuristic_run_feasibility_jump", False)
     solver.setOptionValue("mip_max_nodes", NODES)
     solver.setOptionValue("simplex_iteration_limit", ITERATIONS)
     return solver

@@ -5,6 +5,7 @@ results are pickles over pipes. A process that dies before its first job, or who
 run; one that dies at a job, or runs out of memory there, is told of that job.
 """
 
+import gc
 import importlib
 import os
 import pickle
@@ -197,6 +198,7 @@ def serve() -> None:
     function = getattr(importlib.import_module(module), name)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    gc.freeze()  # what was imported is not looked through again
     _send(output, READY)
     while True:
         job = jobs.get()

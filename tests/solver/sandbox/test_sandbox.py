@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -104,6 +105,21 @@ def test_the_model_is_found_wherever_it_is(sandbox: Sandbox, name: str) -> None:
 def test_the_last_solved_model_counts(sandbox: Sandbox) -> None:
     found = sandbox.run(BUILD + SOLVE + "m.x.setub(5)\n" + SOLVE + "m.x.setub(9)\nm.write('x.lp')\n", limits=SMALL)
     assert (found.models, found.how, optimum(found), found.claimed) == (2, "solved", 15.0, 15.0)
+
+
+@pytest.mark.parametrize(("keep", "seen"), [(1, []), (2, [15.0]), (3, [12.0, 15.0]), (16, [12.0, 15.0])])
+def test_earlier_models_are_kept_as_asked(sandbox: Sandbox, keep: int, seen: list[float]) -> None:
+    code = BUILD + SOLVE + "m.x.setub(5)\n" + SOLVE + "m.x.setub(6)\n" + SOLVE
+    found = sandbox.run(code, limits=SMALL, keep=keep)
+    assert (found.models, optimum(found), found.claimed) == (3, 18.0, 18.0)
+    assert [claimed for _, claimed in found.earlier] == seen
+    assert [solve(model).objective for model, _ in found.earlier if model is not None] == seen
+
+
+@pytest.mark.parametrize("keep", [0, -1, 17, 2.0, None, "2"])
+def test_keep_is_checked(sandbox: Sandbox, keep: Any) -> None:
+    with pytest.raises(SandboxError, match=r"keep = .*; accepted: 1 to 16"):
+        sandbox.run("", limits=SMALL, keep=keep)
 
 
 def test_a_lie_about_the_optimum_is_a_claim_only(sandbox: Sandbox) -> None:
@@ -288,5 +304,5 @@ def test_a_job_that_is_faster_than_its_guard_is_told_right(monkeypatch: pytest.M
     monkeypatch.setattr(os, "write", late)
     limits = Limits(seconds=5).__dict__
     jobs = server.Server("none", None, [], 0)
-    refused, _ = jobs.run({"code": "", "files": {"a\0b": b""}, "limits": dict(limits)}, ())
+    refused, _ = jobs.run({"code": "", "files": {"a\0b": b""}, "limits": dict(limits), "keep": 1}, ())
     assert refused["refused"].startswith("ValueError") and refused["waited"] is None

@@ -16,6 +16,7 @@ MOST = {
     "processes": 2**16, "descriptors": 2**16,
 }  # fmt: skip
 LONGEST = 2**20  # characters of a program
+KEPT = 16  # models that are sent back, at most
 
 
 class SandboxError(ValueError):
@@ -63,6 +64,7 @@ class Execution:
     how: str = ""  # "solved", "written" or "built": what the program did with the model
     models: int = 0  # how many the program solved, or wrote or built where it solved none
     unread: str = ""  # why the last model could not be represented
+    earlier: tuple[tuple[Model | None, float | None], ...] = ()  # models before the last, as many as asked, and claims
 
     @property
     def error(self) -> str:
@@ -102,5 +104,5 @@ def _inside(name: str) -> bool:
 
 
 def record(execution: Execution) -> dict[str, Any]:
-    """The execution as what JSON can hold, without the model."""
-    return {name: value for name, value in vars(execution).items() if name != "model"}
+    """The execution as what JSON can hold, without the models."""
+    return {name: value for name, value in vars(execution).items() if name not in ("model", "earlier")}

@@ -15,9 +15,10 @@ from dataclasses import asdict
 from typing import IO, Any, Self
 
 from trex.solver import wire
-from trex.solver.model import ModelError
+from trex.solver.model import Model, ModelError
 from trex.solver.sandbox import confinement, frames, job
 from trex.solver.sandbox.execution import (
+    KEPT,
     LEVELS,
     LONGEST,
     Execution,
@@ -105,19 +106,27 @@ class Sandbox:
             self._log.close()
             self._log = None
 
-    def run(self, code: str, files: Mapping[str, str | bytes] | None = None, limits: Limits | None = None) -> Execution:
-        """Run a program with files in its folder. What the program does never raises.
+    def run(
+        self,
+        code: str,
+        files: Mapping[str, str | bytes] | None = None,
+        limits: Limits | None = None,
+        keep: int = 1,
+    ) -> Execution:
+        """Run a program with files in its folder. What the program does never raises. keep: of its models, the last.
 
         Raises SandboxError for arguments that are not accepted, and where the server cannot be started again.
         """
         if not isinstance(code, str):
             raise SandboxError(f"code is a {type(code).__name__}; accepted: str")
+        if not isinstance(keep, int) or not 1 <= keep <= KEPT:
+            raise SandboxError(f"keep = {keep!r}; accepted: 1 to {KEPT}")
         limits = limits or Limits()
         if len(code) > LONGEST:
             return Execution("refused", None, None, "", 0.0, self.level, message=f"a program of {len(code)} characters")
         given = {name: base64.b64encode(data).decode() for name, data in accepted_files(files or {}).items()}
         self._number += 1
-        parts = {"number": self._number, "code": code, "files": given, "limits": asdict(limits)}
+        parts = {"number": self._number, "code": code, "files": given, "limits": asdict(limits), "keep": keep}
         request = json.dumps(parts).encode()
         if self._server is None or self._server.poll() is not None:
             self._start()
@@ -126,10 +135,10 @@ class Sandbox:
             assert self._server is not None and self._server.stdin is not None
             frames.write(self._server.stdin.fileno(), request)
             answer = json.loads(self._read(limits.seconds + GRACE_S, ANSWER))
-            model = self._read(GRACE_S, frames.HEAD.size + wire.LARGEST)
-            if answer["number"] != self._number:
+            if answer["number"] != self._number or len(answer["heads"]) > keep:
                 raise ValueError("the answer is another program's")
-            return _execution(answer, model, self.level, limits)
+            models = [self._read(GRACE_S, frames.HEAD.size + wire.LARGEST) for _ in answer["heads"]]
+            return _execution(answer, models, self.level, limits)
         except BaseException as error:
             self._kill()  # an answer that was not read must not be taken for that of the next program
             if not isinstance(error, Exception):
@@ -191,24 +200,19 @@ def run(
         return sandbox.run(code, files, limits)
 
 
-def _execution(answer: dict[str, Any], model: bytes, level: str, limits: Limits) -> Execution:
+def _execution(answer: dict[str, Any], models: list[bytes], level: str, limits: Limits) -> Execution:
     """The server's answer, each part checked for its type."""
     status, message = _status(answer, limits)
-    head = _json(answer["model"], dict) or {}
-    found, unread = None, str(head.get("unread", ""))
-    if model:
-        try:
-            found = wire.loads(model)
-        except ModelError as error:
-            unread = str(error)
-    elif answer["broken"] and not head:
+    found = [_model(*sent) for sent in zip(answer["heads"], models, strict=True)]
+    claims = [_finite(_json(claim, (int, float))) for claim in answer["claims"]]
+    head, model, unread = found[-1] if found else ({}, None, "")
+    if not found and answer["broken"]:
         unread = "the program wrote what is no message where its models go"
-    claim = _json(answer["claim"], (int, float))
     how = head.get("how")
     return Execution(
         status=status,
-        model=found,
-        claimed=_finite(claim),
+        model=model,
+        claimed=claims[-1] if claims else None,
         stdout=_plain(answer["stdout"]),
         seconds=float(answer["seconds"]),
         isolation=level,
@@ -217,7 +221,17 @@ def _execution(answer: dict[str, Any], model: bytes, level: str, limits: Limits)
         how=how if how in ("solved", "written", "built") else "",
         models=int(answer["models"]),
         unread=_plain(unread)[:WORDS],
+        earlier=tuple((model, claim) for (_, model, _), claim in zip(found[:-1], claims[:-1], strict=True)),
     )
+
+
+def _model(head: str, data: bytes) -> tuple[dict[str, Any], Model | None, str]:
+    """What is told of a model, the model, and why there is none."""
+    told = _json(head, dict) or {}
+    try:
+        return told, wire.loads(data) if data else None, str(told.get("unread", ""))
+    except ModelError as error:
+        return told, None, str(error)
 
 
 def _status(answer: dict[str, Any], limits: Limits) -> tuple[str, str]:

@@ -86,16 +86,17 @@ class Server:
                 return 1
             request = json.loads(data)
             request["files"] = {name: base64.b64decode(content) for name, content in request["files"].items()}
-            answer, model = self.run(request, (requests, replies))
+            answer, models = self.run(request, (requests, replies))
             frames.write(replies, json.dumps({"number": request["number"], **answer}).encode())
-            frames.write(replies, model)
+            for model in models:
+                frames.write(replies, model)
             return 0
         except BaseException:
             traceback.print_exc()  # into the host's log
             return 1
 
-    def run(self, request: dict[str, Any], own: tuple[int, ...]) -> tuple[dict[str, Any], bytes]:
-        """What became of a program, and the bytes of its model. own: descriptors that no job may have."""
+    def run(self, request: dict[str, Any], own: tuple[int, ...]) -> tuple[dict[str, Any], list[bytes]]:
+        """What became of a program, and the bytes of its last models. own: descriptors that no job may have."""
         limits = request["limits"]
         folder = ""
         if self.level != "bubblewrap":
@@ -114,7 +115,7 @@ class Server:
                 os._exit(0)
         for _, write in pipes:
             os.close(write)
-        watch = Watch(guard, [read for read, _ in pipes], begin, limits, self.baseline, folder)
+        watch = Watch(guard, [read for read, _ in pipes], begin, limits, self.baseline, folder, request["keep"])
         try:
             watch.until_it_ends()
         finally:

@@ -5,6 +5,7 @@ import select
 import signal
 import struct
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,9 +44,10 @@ class _Output:
 
 @dataclass
 class _Channel:
-    """The last message of each kind that came over a job's own pipe; anything else than messages ends it."""
+    """The last messages of each kind that came over a job's own pipe; anything else than messages ends it."""
 
-    last: dict[bytes, bytes] = field(default_factory=dict)
+    kept: deque[dict[bytes, bytes]]  # the last models, each with the claim that came after it
+    message: bytes = b""
     models: int = 0
     broken: bool = False
     waiting: bytearray = field(default_factory=bytearray)
@@ -67,20 +69,26 @@ class _Channel:
             if message[:1] not in (MODEL, CLAIM, MESSAGE) or (message[:1] != MODEL and length > HEAD):
                 self.broken = True
                 return
-            self.models += message[:1] == MODEL
-            if message[:1] == MODEL:
-                self.last.pop(CLAIM, None)  # of an earlier model
-            self.last[message[:1]] = message[1:]
+            kind, text = message[:1], message[1:]
+            self.models += kind == MODEL
+            if kind == MESSAGE:
+                self.message = text
+            elif kind == MODEL:
+                self.kept.append({MODEL: text})
+            elif self.kept:
+                self.kept[-1][CLAIM] = text
 
 
 class Watch:
     """Reads what a job writes, and ends it where it passes a limit."""
 
     def __init__(
-        self, guard: int, reads: list[int], begin: float, limits: dict[str, Any], baseline: int, folder: str
-    ) -> None:
+        self, guard: int, reads: list[int], begin: float, limits: dict[str, Any], baseline: int, folder: str,
+        keep: int,
+    ) -> None:  # fmt: skip
         self.guard, self.begin, self.limits, self.baseline, self.folder = guard, begin, limits, baseline, folder
-        self.out, self.err, self.channel, self.state = _Output(), _Output(), _Channel(), bytearray()
+        self.out, self.err, self.state = _Output(), _Output(), bytearray()
+        self.channel = _Channel(deque(maxlen=keep))
         self.sinks = dict(zip(reads, (self.out.add, self.err.add, self.channel.add, self.state.extend), strict=True))
         self.limit = ""  # that the job passed
         self.seconds = 0.0
@@ -156,10 +164,10 @@ class Watch:
         except ProcessLookupError:
             return
 
-    def answer(self) -> tuple[dict[str, Any], bytes]:
-        """What became of the job, and the bytes of its last model."""
+    def answer(self) -> tuple[dict[str, Any], list[bytes]]:
+        """What became of the job, and the bytes of its last models; none of one that could not be sent."""
         first = STATUS.unpack_from(self.state)[0] if len(self.state) >= STATUS.size else -1
-        head, _, model = self.channel.last.get(MODEL, b"").partition(b"\n")
+        parted = [kept[MODEL].partition(b"\n") for kept in self.channel.kept]
         refused = bytes(self.state[STATUS.size :]).decode(errors="replace") if first < 0 else ""
         waited, rest = None, b""
         if first > 0 and self.state[STATUS.size :].startswith(REFUSED):  # from the program's process, before it began
@@ -174,10 +182,10 @@ class Watch:
             "left": rest.decode(errors="replace"),
             "stdout": self.out.text(),
             "stderr": self.err.text(),
-            "claim": self.channel.last.get(CLAIM, b"").decode(errors="replace"),
-            "message": self.channel.last.get(MESSAGE, b"").decode(errors="replace"),
-            "model": head[:HEAD].decode(errors="replace"),
+            "message": self.channel.message.decode(errors="replace"),
+            "claims": [kept.get(CLAIM, b"").decode(errors="replace") for kept in self.channel.kept],
+            "heads": [head[:HEAD].decode(errors="replace") for head, _, _ in parted],
             "models": self.channel.models,
             "broken": self.channel.broken,
             "seconds": self.seconds,
-        }, model
+        }, [model for _, _, model in parted]
