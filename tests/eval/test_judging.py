@@ -340,7 +340,7 @@ def test_all_reference_programs_in_the_sandbox_are_right(tmp_path: Path) -> None
 
 def test_programs_are_found_in_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Python's parser fails at random where several threads use it (python/cpython issue 106905)."""
-    from trex.eval import extraction
+    from trex.data import extraction
 
     threads, real = set(), extraction.program
 

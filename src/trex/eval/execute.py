@@ -15,7 +15,8 @@ from typing import Any
 
 from tqdm import tqdm
 
-from trex.eval import extraction, rows
+from trex.data import extraction
+from trex.eval import rows
 from trex.eval.plan import ANSWERS, Plan, sha256
 from trex.eval.rows import EvaluationError, Key, Row
 from trex.eval.runs import discard, kept_items

@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trex.eval.python_facts import Budget, Facts, facts
+from trex.data.python_facts import Budget, Facts, facts
 
 LARGEST = 1 << 24  # characters of an answer
 MOST_BLOCKS = 2_000  # the last ones count

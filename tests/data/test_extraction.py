@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import trex.paths
-from trex.eval.extraction import LARGEST, program
+from trex.data.extraction import LARGEST, program
 
 SHARED = Path(trex.paths.CHECKOUT).parent / "shared"
 CASES = SHARED / "cases" / "or" / "solver_evaluator.json"
