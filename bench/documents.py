@@ -101,7 +101,8 @@ def _resident(process: int) -> int:
     """Bytes of a process and all its descendants; what ends meanwhile counts for nothing."""
     try:
         pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
-        children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+        lists = Path(f"/proc/{process}/task").glob("*/children")
+        children = [child for children in lists for child in children.read_text().split()]
     except (OSError, IndexError, ValueError):
         return 0
     return pages * 4096 + sum(_resident(int(child)) for child in children)

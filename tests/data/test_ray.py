@@ -20,6 +20,7 @@ pytest.importorskip("ray", reason="the extra 'cluster' is not installed")
 SETTINGS = Settings(Plan.of(12, 5, ["knapsack", "transportation"], difficulty=(1, 2)))
 TWO_NODES = """
 import sys
+import time
 from pathlib import Path
 
 import ray
@@ -34,8 +35,13 @@ cluster.add_node(num_cpus=1)
 cluster.wait_for_nodes()
 try:
     ray.init(address=cluster.address, log_to_driver=False)
-    node = ray.remote(num_cpus=1, scheduling_strategy="SPREAD")(lambda: ray.get_runtime_context().get_node_id())
-    print("nodes", len(set(ray.get([node.remote() for _ in range(20)]))))
+
+    @ray.remote(num_cpus=1, scheduling_strategy="SPREAD")
+    def node():
+        time.sleep(2)  # while it holds its node's only core, the others go elsewhere
+        return ray.get_runtime_context().get_node_id()
+
+    print("nodes", len(set(ray.get([node.remote() for _ in range(6)]))))
     ray.shutdown()
     engine.generate(Path(sys.argv[1]), SETTINGS, pool=lambda: RayPool(cluster.address))
     assert not ray.is_initialized()
@@ -78,8 +84,15 @@ def test_the_command_starts_a_cluster_of_its_own(tmp_path: Path) -> None:
     assert len((tmp_path / "x" / DOCUMENTS).read_bytes().splitlines()) == 4
 
 
-def test_no_cluster_is_one_line(tmp_path: Path) -> None:
-    words = ["data", "generate", "--out", str(tmp_path / "x"), "--count", "1", "--ray", "127.0.0.1:1"]
-    done = isolated(sys.executable, "-m", "trex", *words)
+@pytest.mark.parametrize(("address", "says"), [
+    ("127.0.0.1:1", "no Ray cluster at '127.0.0.1:1': "),
+    ("ray://127.0.0.1:1", "no Ray cluster at 'ray://127.0.0.1:1': "),
+    ("auto", "no Ray cluster at 'auto': "),
+    ("here", "a Ray cluster at 'here'; accepted: "),
+    ("host:port", "a Ray cluster at 'host:port'; accepted: "),
+])  # fmt: skip
+def test_no_cluster_is_one_line(tmp_path: Path, address: str, says: str) -> None:
+    words = ["data", "generate", "--out", str(tmp_path / "x"), "--count", "1", "--ray", address]
+    done = isolated(sys.executable, "-m", "trex", *words, seconds=100)
     assert done.returncode == 2, done.stderr
-    assert done.stderr.splitlines()[-1].startswith("trex: no Ray cluster at '127.0.0.1:1'")
+    assert done.stderr.splitlines()[-1].startswith(f"trex: {says}")

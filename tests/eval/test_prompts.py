@@ -7,9 +7,9 @@ import pytest
 
 import trex.paths
 from trex.data import families
+from trex.data.extraction import program
 from trex.eval import benchmarks, sets
 from trex.eval.clusters import clustered
-from trex.data.extraction import program
 from trex.eval.items import Item, plain
 from trex.eval.prompts import (
     DEFAULT,

@@ -8,11 +8,13 @@ from typing import Annotated
 import tyro
 from tyro.extras import SubcommandApp
 
+from trex.commands.data_audit import audit
 from trex.commands.data_export import export
 from trex.commands.data_ingest import ingest
 from trex.commands.data_rewrite import rewrite
 
 data = SubcommandApp()
+data.command(audit)
 data.command(ingest)
 data.command(export)
 data.command(rewrite)
@@ -50,7 +52,7 @@ def generate(
         near: Similarity of statements from which the later one is left out.
         processes: Side by side; one per core for 0.
         execute: Run every program in the sandbox.
-        ray: Work on a Ray cluster (not proved yet): its address, "auto" for this machine's, "local" for a new one here.
+        ray: Work on a Ray cluster: its address, "auto" for this machine's, "local" for a new one here.
     """
     from trex.data import engine
     from trex.data.card import write_card

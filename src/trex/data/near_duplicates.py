@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 from trex.solver.equivalence.refine import mix
 
 Signature = NDArray[np.uint32]  # [PERMUTATIONS]
+FIRST = 1024  # texts that there is room for at first
 PERMUTATIONS, BANDS = 128, 32  # 4 rows per band: pairs from a similarity of about 0.42 are looked at
 SHINGLE = 5  # words
 WORD = re.compile(r"\w+(?:\.\d+)?")
@@ -41,26 +41,32 @@ def similarity(a: Signature, b: Signature) -> float:
 
 
 class NearDuplicates:
-    """Signatures that were let in, found again by their bands."""
+    """Signatures that were let in, found again by their bands. A text takes 640 bytes."""
 
     def __init__(self, threshold: float = THRESHOLD) -> None:
         self.threshold = threshold
-        self._kept: list[Signature] = []
-        self._bands: dict[tuple[int, bytes], list[int]] = {}
+        self._count = 0
+        self._kept = np.empty((FIRST, PERMUTATIONS), dtype=np.uint32)
+        self._bands = np.empty((FIRST, BANDS), dtype=np.uint32)  # hashes
 
     def find(self, new: Signature) -> tuple[int, float] | None:
         """Number and similarity of the most similar text that is a near-duplicate, None where there is none."""
-        near = {number for key in _keys(new) for number in self._bands.get(key, ())}
+        near = np.flatnonzero((self._bands[: self._count] == _bands(new)).any(axis=1)).tolist()
         found = [(similarity(new, self._kept[number]), -number) for number in near]
         best, number = max(found, default=(0.0, 0))
         return (-number, best) if best >= self.threshold else None
 
     def add(self, new: Signature) -> None:
         """Let a text in."""
-        for key in _keys(new):
-            self._bands.setdefault(key, []).append(len(self._kept))
-        self._kept.append(new)
+        if self._count == len(self._kept):
+            self._kept, self._bands = (
+                np.concatenate((part, np.empty_like(part))) for part in (self._kept, self._bands)
+            )
+        self._kept[self._count], self._bands[self._count] = new, _bands(new)
+        self._count += 1
 
 
-def _keys(signed: Signature) -> Iterable[tuple[int, bytes]]:
-    return ((band, part.tobytes()) for band, part in enumerate(signed.reshape(BANDS, -1)))
+def _bands(signed: Signature) -> NDArray[np.uint32]:
+    """A hash of each band [BANDS]."""
+    parts = signed.reshape(BANDS, -1).astype(np.uint64)
+    return (mix(parts) * np.arange(1, 2 * parts.shape[1], 2, dtype=np.uint64)).sum(axis=1).astype(np.uint32)

@@ -1,12 +1,14 @@
 """The engine's work on a Ray cluster: the same function on as many machines as the cluster has."""
 
 import os
+import socket
 from typing import Any
 
 from trex.data.problem import DataError
 from trex.data.proving import prove
 
-LOCAL = "local"
+LOCAL, AUTO = "local", "auto"
+ANSWER_S = 10.0  # for a cluster's head: Ray itself waits for minutes
 RETRIES = 3  # of a job whose machine is lost
 
 
@@ -22,6 +24,8 @@ class RayPool:
             import ray
         except ImportError:
             raise DataError("Ray is not installed; accepted: pip install 'trex-reproduction[cluster]'") from None
+        if address not in (LOCAL, AUTO):
+            _reach(address)
         self._ray = ray
         self._joined = not ray.is_initialized()
         if self._joined:
@@ -52,3 +56,14 @@ class RayPool:
             self._ray.cancel(reference, force=True)
         if self._joined:
             self._ray.shutdown()
+
+
+def _reach(address: str) -> None:
+    """Raise DataError where nothing listens at an address."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
+        raise DataError(f"a Ray cluster at {address!r}; accepted: {LOCAL}, {AUTO}, host:port, ray://host:port")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), ANSWER_S).close()
+    except OSError as error:
+        raise DataError(f"no Ray cluster at {address!r}: {error}") from None
