@@ -40,10 +40,12 @@ test: lint
 test-slow: env
 	$(BIN)/python -m pytest tests -m slow $(SLOW)
 
-# The solver's tests with Gurobi (licence for small models), nauty and igraph (GPL) to compare with; installs them.
+# The solver's tests with Gurobi (licence for small models), nauty and igraph (GPL) to compare with, and two Ray nodes;
+# installs them.
 test-oracles: env
-	$(INSTALL) -e '.[oracles]'
+	$(INSTALL) -e '.[oracles,cluster]'
 	$(BIN)/python -m pytest tests/solver
+	$(BIN)/python -m pytest tests/data/test_ray.py -m slow
 
 # Does the ascend extra resolve on the stacks that NPU nodes run? Asks the package registry.
 test-ascend: env
