@@ -21,6 +21,7 @@ from trex.data import engine
 from trex.data.decontamination import Benchmarks
 from trex.data.documents import Document, read_jsonl
 from trex.data.engine import DOCUMENTS, PLAN, REFUSALS, Here, Settings
+from trex.data.gates import GATES
 from trex.data.plan import Plan
 from trex.data.problem import DataError
 from trex.data.proving import Outcome, prove
@@ -182,8 +183,10 @@ def test_verify_finds_what_a_tamperer_changed(made: Path, tmp_path: Path) -> Non
 def test_the_funnel_adds_up(made: Path) -> None:
     found = statistics(made)
     assert found.documents == 12 and found.by["mode"] == {"DP": 4, "DPS": 4, "DT": 4}
-    assert funnel(12, {"trivial": 3, "text": 1})["second solver"] == (16, 0)
-    assert list(funnel(12, {"trivial": 3, "text": 1}).values())[-1] == (12, 0)
+    through = funnel({**dict.fromkeys(GATES, 12), "second solver": 10}, {"trivial": 3, "text": 1})
+    assert list(through) == list(GATES)
+    assert through["contract"] == (16, 0) and through["second solver"] == (14, 0)  # two instances have none
+    assert through["trivial"] == (16, 3) and through["text"] == (13, 1) and through["benchmark"] == (12, 0)
     assert distinct(["a b c", "a b d"])[1] == pytest.approx(4 / 6) and distinct(["a b c", "a b d"])[2] == 3 / 4
 
 

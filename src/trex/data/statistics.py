@@ -11,7 +11,7 @@ from typing import Any
 from trex.data import families
 from trex.data.documents import Document, read_jsonl
 from trex.data.engine import DOCUMENTS, REFUSALS
-from trex.data.gates import GATES
+from trex.data.gates import GATES, OF_COLLECTION
 from trex.data.near_duplicates import grams, words
 from trex.data.problem import DataError
 
@@ -43,10 +43,12 @@ def statistics(folder: Path) -> Statistics:
     }
     variables: dict[int, list[int]] = {}
     characters = count = longest = 0
+    passed = Counter[str]()
     for document in read_jsonl(path):
         count += 1
         characters += len(document.text)
         longest = max(longest, len(document.values))
+        passed.update([*document.provenance["gates"], *OF_COLLECTION])
         for key, value in _kinds(document).items():
             by[key][value] += 1
         variables.setdefault(document.provenance["difficulty"], []).append(document.provenance["variables"])
@@ -57,19 +59,23 @@ def statistics(folder: Path) -> Statistics:
     every = max(1, count // SAMPLE)
     texts = (document.problem for number, document in enumerate(read_jsonl(path)) if number % every == 0)
     return Statistics(
-        count, characters, funnel(count, refused), {key: dict(sorted(found.items())) for key, found in by.items()},
+        count, characters, funnel(passed, refused), {key: dict(sorted(found.items())) for key, found in by.items()},
         {level: float(median(found)) for level, found in sorted(variables.items())}, dict(reasons.most_common(10)),
         distinct(texts), longest,
     )  # fmt: skip
 
 
-def funnel(documents: int, refused: Mapping[str, int]) -> dict[str, tuple[int, int]]:
-    """Per gate, in their order: how many instances reached it and how many it refused."""
-    reached, found = documents + sum(refused.values()), {}
-    for gate in GATES:
-        found[gate] = (reached, refused.get(gate, 0))
-        reached -= refused.get(gate, 0)
-    return found
+def funnel(passed: Mapping[str, int], refused: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+    """Per gate, in their order: how many instances reached it and how many it refused.
+
+    passed: documents for which a gate was asked. Of an instance that a later gate refused it is not known whether this
+    one had been: it counts as having passed.
+    """
+    later, found = 0, {}
+    for gate in reversed(GATES):
+        later += refused.get(gate, 0)
+        found[gate] = (passed.get(gate, 0) + later, refused.get(gate, 0))
+    return dict(reversed(found.items()))
 
 
 def distinct(texts: Iterable[str]) -> dict[int, float]:
