@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from trex.data import families
+from trex.data.contract import CONTINUOUS
 from trex.data.documents import SHOWN, Document, generate, hashes, read_jsonl, verify, write_jsonl, write_up
 from trex.data.formulation import answer
 from trex.data.plan import ATTEMPTS, HELD_OUT, MOST, SEED_STRIDE, Plan
 from trex.data.problem import DataError
 from trex.data.rendering import MODES, literal
+from trex.solver.uniqueness import MULTIPLE, UNIQUE, UNKNOWN
 
 THREE = ("knapsack", "production_planning", "transportation")
 
@@ -112,6 +114,65 @@ def test_a_change_with_recomputed_hashes_is_found(k: int, documents: list[Docume
         assert value != getattr(document, key), key
         with pytest.raises(DataError):
             verify(rehashed(document, **{key: value}))
+
+
+def test_a_slightly_changed_plan_is_found(documents: list[Document]) -> None:
+    """By a ten-thousandth, the answer told accordingly: it is not the only plan, no whole number, or worth less."""
+    for document in documents:
+        family = families.get(document.family)
+        problem = family.problem(document.provenance["seed"], document.provenance["difficulty"])
+        for name, value in document.values.items():
+            values = {**document.values, name: value + 1e-4}
+            told = answer(family, problem, document.objective, values, document.unique)
+            with pytest.raises(DataError):
+                verify(rehashed(document, values=values, answer=told))
+
+
+@pytest.mark.parametrize("claim", [UNIQUE, MULTIPLE, UNKNOWN])
+def test_a_false_claim_on_other_plans_is_found(claim: str, documents: list[Document]) -> None:
+    """Also where a value was moved by as little as rounding does, so that the plan counts as another."""
+    for document in documents:
+        if document.unique == claim:
+            continue
+        family = families.get(document.family)
+        problem = family.problem(document.provenance["seed"], document.provenance["difficulty"])
+        continuous = {v.name for v in family.contract.variables if v.domain == CONTINUOUS}
+        free = [name for name in document.values if name.split("[")[0] in continuous]
+        for moved in ({}, *({name: document.values[name] + 1e-9} for name in free[:1])):
+            values = {**document.values, **moved}
+            told = answer(family, problem, document.objective, values, claim)
+            with pytest.raises(DataError, match="unique"):
+                verify(rehashed(document, values=values, unique=claim, answer=told))
+
+
+def test_another_way_to_write_a_row_is_found(documents: list[Document]) -> None:
+    document = documents[0]
+    with pytest.raises(DataError, match="another way"):
+        Document.from_line('{"problem": "There are no limits.", ' + document.line[1:])
+    with pytest.raises(DataError, match="another way"):
+        Document.from_line(json.dumps(json.loads(document.line), ensure_ascii=False, indent=1).replace("\n", " "))
+    turned = rehashed(document, data=dict(reversed(document.data.items())))
+    with pytest.raises(DataError, match="data is"):
+        verify(turned)
+
+
+def test_versions_excuse_nothing_but_versions(documents: list[Document]) -> None:
+    document = documents[0]
+    made = document.provenance
+    older = {"package": "trex-reproduction 0.0.1", "solver": re.sub(r"[\d.]+", "1.0.0", made["solver"])}
+    verify(replace(document, provenance={**made, **older}))
+    for forged in ({"package": "oracle 1.0.0"}, {"solver": "Oracle 1.0.0"}, {"confirmed_by": ["an oracle"]}):
+        with pytest.raises(DataError):
+            verify(replace(document, provenance={**made, **older, **forged}))
+
+
+def test_all_that_is_not_zero_is_told_or_named() -> None:
+    for name in families.names():
+        document = next(generate(1, 3, [name], difficulty=1))
+        variables = {v.name: v for v in families.get(name).contract.variables}
+        used = {key.split("[")[0] for key in document.values}
+        for untold in (variables[key] for key in used if not variables[key].says):
+            assert f"${untold.symbol}$" in document.answer
 
 
 @pytest.mark.parametrize("key", ["variables", "constraints", "model_fingerprint", "confirmed_by", "gates", "seed"])

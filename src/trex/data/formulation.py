@@ -51,12 +51,23 @@ def answer(family: Family, problem: Problem, objective: float, values: Mapping[s
         lines += ["", *(f"- {line}" for line in shown)]
     if len(told) > len(shown):
         lines.append(f"- and {len(told) - len(shown)} more, which the program prints")
-    lines += ["", "All other decisions are zero."] if told else []
+    if told:
+        lines += ["", _rest(family, problem, values)]
     if unique == "multiple":
         lines.append(f"Other plans have the same {goal}.")
     elif unique == "unique":
         lines.append("No other plan is as good.")
     return "\n".join(lines)
+
+
+def _rest(family: Family, problem: Problem, values: Mapping[str, float]) -> str:
+    """What is to be known of the variables that are not told."""
+    used = {name.split("[")[0] for name, value in values.items() if value}
+    untold = [v for v in family.contract.variables if v.name in used and not v.says]
+    if not untold:
+        return "All other decisions are zero."
+    names = "; ".join(f"${v.symbol}$, {filled(v.meaning, problem.words)}" for v in untold)
+    return f"All other decisions of these kinds are zero. The program also prints what goes with them: {names}."
 
 
 def indices(name: str) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from trex.data.family import Family
 from trex.data.problem import DataError, Instance, Problem, data_numbers
 from trex.data.rendering import Text
 from trex.data.wording import numbers
-from trex.solver.check import violation
+from trex.solver.check import RELATIVE, violation
 from trex.solver.model import Model, ModelError
 from trex.solver.pyomo_model import from_pyomo
 from trex.solver.solution import Solution
@@ -24,7 +24,7 @@ from trex.solver.uniqueness import uniqueness
 
 TOLERANCE = 1e-6  # relative, of optima that are to be equal
 DECIMALS = 6  # of recorded values
-POINT = 1e-4  # by how much a recorded point may miss a row: its values are rounded
+HALF = 0.5 * 10.0**-DECIMALS  # by how much rounding moves a recorded value
 SECONDS = 60.0  # for one solve; a refusal where it is not enough
 OF_INSTANCE = ("contract", "solver", "second solver", "trivial", "algorithm", "reformulation", "use", "text")
 OF_PROGRAMS = ("program", "structure")
@@ -123,9 +123,18 @@ def point(family: Family, problem: Problem, objective: float, values: dict[str, 
     if any(isinstance(value, bool) or not isinstance(value, int | float) for value in values.values()):
         raise Refused("solver", "a value that is no number")
     x = np.array([float(values.get(name, 0.0)) for name in model.variables])
-    if (breach := violation(model, x, POINT)) is not None:
+    for j in model.integers:
+        if x[j] != round(x[j]):
+            raise Refused("solver", f"the recorded point: {model.variables[j]} = {x[j]!r} is no whole number")
+    moved = np.abs(model.value) * ~np.isin(model.index, model.integers)
+    room = HALF * max(np.add.reduceat(np.append(moved, 0.0), model.start[:-1]), default=0.0)
+    if (breach := violation(model, x, TOLERANCE + room)) is not None:
         raise Refused("solver", f"the recorded point: {breach}")
-    same("solver", "the recorded point", model.objective(x), objective)
+    worth = model.objective(x)
+    moved = HALF * (1 + np.abs(np.delete(model.cost, model.integers)).sum())
+    room = TOLERANCE * abs(worth) if model.quadratic else moved + RELATIVE * abs(worth)
+    if abs(worth - objective) > room:
+        raise Refused("solver", f"the recorded point gives {worth!r}, not {objective!r}")
 
 
 def stated(problem: Problem, mode: str, text: Text) -> None:

@@ -5,6 +5,7 @@ DP: data in the problem, as prose. DT: data in tables. DPS: data and problem sep
 """
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -44,7 +45,7 @@ def render(problem: Problem, mode: str) -> Text:
     elif mode == "DT":
         middle = [rules, "\n\n".join(_tables(family, problem, telling.style))]
     else:
-        middle = [rules, schema(family, problem.words)]
+        middle = [rules, schema(family, problem)]
     rng.shuffle(middle)
     opening = [telling.setting, *telling.distractors]
     question_first = rng.random() < 0.25
@@ -58,8 +59,9 @@ def literal(data: Instance) -> str:
     return "{\n" + ",\n".join(f"  {json.dumps(key)}: {_value(value)}" for key, value in data.items()) + "\n}"
 
 
-def schema(family: Family, words: Mapping[str, str]) -> str:
+def schema(family: Family, problem: Problem) -> str:
     """What the keys of the data file hold."""
+    words = problem.words
     singular = {s.key: filled(s.singular, words) for s in family.sets}
     lines = [f"The data are in the file `{DATA_FILE}`, a JSON object with these keys:"]
     lines += [f"- `{s.key}`: list of the names of the {filled(s.plural, words)}" for s in family.sets]
@@ -67,8 +69,13 @@ def schema(family: Family, words: Mapping[str, str]) -> str:
         place = field.key + "".join(f"[{singular[key]}]" for key in field.index)
         over = " and ".join(f"each {singular[key]}" for key in field.index)
         unit = f", {filled(field.unit, words)}" if field.unit else ""
+        count = math.prod(len(problem.data[key]) for key in field.index)
+        pairs = len(field.index) == 2 and sum(map(len, problem.data[field.key].values())) < count
+        gaps = "; pairs without a value are not there" if pairs else ""
         kind = {NUMBER: "", LABEL: " (a name)", LABELS: " (a list of names)"}[field.kind]
-        lines.append(f"- `{place}`: {filled(field.title, words)}{unit}{kind}" + (f", for {over}" if over else ""))
+        lines.append(
+            f"- `{place}`: {filled(field.title, words)}{unit}{kind}" + (f", for {over}" if over else "") + gaps
+        )
     return "\n".join(lines)
 
 

@@ -11,6 +11,10 @@ from trex.data.problem import LABEL, LABELS, NUMBER, DataError, Field, Problem, 
 
 NUMERAL = re.compile(r"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?!\w)")
 CAPTION = re.compile(r"^Table \d+:", re.MULTILINE)
+IRREGULAR = {"people": "person", "shelves": "shelf", "gases": "gas", "buses": "bus"}
+MANY = ("million", "thousand", "hundred", "ten")  # before a unit, which stays a plural
+_PLURAL = re.compile(rf"[a-z-]*[a-z](?<![sui])(?<!ga)(?<!work)(?<!serie)s|{'|'.join(IRREGULAR)}")
+_SIBILANT = re.compile(r"(?:ss|x|ch|sh)es$")
 NONE = "none"  # an empty list of members
 _ARTICLE = re.compile(r"\b(a)n? \{(\w+)\}", re.IGNORECASE)
 _VOWEL_SOUND = re.compile(r"(?!uni|us[aeiu]|util|eu|one\b)[aeiou]|hour|hono|heir", re.IGNORECASE)
@@ -99,10 +103,30 @@ def filled(template: str, words: Mapping[str, str], *members: str, value: str = 
         return f"{match[1]}{n} {{{match[2]}}}"
 
     try:
-        template = _ARTICLE.sub(article, template)
-        return template.format(*members, **{**words, "value": value})
+        text = _ARTICLE.sub(article, template).format(*members, **{**words, "value": value})
     except (KeyError, IndexError) as error:
         raise DataError(f"template {template!r} asks for {error}; accepted: {', '.join(words)}") from None
+    return _counted(text, words) if value == "1" else text
+
+
+def _counted(text: str, words: Mapping[str, str]) -> str:
+    """A text in which the scenario's plurals behind a 1 are singular."""
+    plurals = sorted((word for word in set(words.values()) if singular(word) != word), key=len, reverse=True)
+    for plural in plurals:
+        text = re.sub(rf"\b1 {re.escape(plural)}\b", f"1 {singular(plural)}", text)
+    return text
+
+
+def singular(words: str) -> str:
+    """`minutes` -> `minute`, `boxes per day` -> `box per day`; what is no plural, and millions, stay."""
+    first, per, rest = words.partition(" per ")
+    start, _, noun = first.rpartition(" ")
+    if first.split(" ")[0] in MANY or not _PLURAL.fullmatch(noun):
+        return words
+    noun = IRREGULAR.get(noun) or (
+        f"{noun[:-3]}y" if noun.endswith("ies") else noun[: -2 if _SIBILANT.search(noun) else -1]
+    )
+    return f"{start} {noun}".strip() + per + rest
 
 
 def numbers(text: str) -> list[float]:

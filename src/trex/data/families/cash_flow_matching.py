@@ -150,7 +150,7 @@ FAMILY = Family(
             "every {bond} is redeemed at {value} {money}", "the redemption of one {bond}, whichever it is, brings "
             "{value} {money}",
         )),
-        Field("growth", (), "growth of cash in a year", "", r"\gamma", (
+        Field("growth", (), "growth of cash in a year", "factor", r"\gamma", (
             "cash kept for a year grows by the factor {value}", "the factor by which cash grows in a year is {value}",
         )),
     ),

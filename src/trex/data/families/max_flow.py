@@ -164,8 +164,8 @@ FAMILY = Family(
     scenarios=SCENARIOS,
     settings=(
         "A network of one-way {arcs} and {nodes} carries {goods} from one end to the other.",
-        "How much a network of {nodes} and one-way {arcs} can carry is to be found out.",
-        "The capacity of a whole network of {nodes}, joined by one-way {arcs}, is being examined.",
+        "How much {goods} a network of {nodes} and one-way {arcs} can carry is to be found out.",
+        "The capacity for {goods} of a whole network of {nodes}, joined by one-way {arcs}, is being examined.",
     ),
     questions=(
         "What is the largest flow of {goods}, in {unit}, that can go from the origin to the destination?",

@@ -151,7 +151,7 @@ FAMILY = Family(
         )),),
         constraints=(
             Clause("limit", r"\sum_{i \in I} y_i \le p", "", (
-                "The number of {sites} is limited, so that not everything can be reached.",
+                "Only a limited number of {sites} can be set up.",
                 "There is an upper limit on how many {sites} are set up.",
             )),
             Clause("within_reach", r"z_j \le \sum_{i \in I:\ j \in R_i} y_i", r"j \in J", (

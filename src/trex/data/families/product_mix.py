@@ -182,18 +182,19 @@ FAMILY = Family(
     ),
     contract=Contract(
         variables=(
-            Variables("make", CONTINUOUS, "x_{pk}", "{units} of product $p$ made on {line} $k$",
+            Variables("make", CONTINUOUS, "x_{pk}", "{units} of $p$ made on {line} $k$, one of those with hours for "
+                      "it, $K_p$",
                       "make {value} {units} of {0} on {line} {1}"),
             Variables("start", BINARY, "y_k", "1 if {line} $k$ is started", "start {line} {0}"),
         ),
         sense="maximize",
         goal=("profit", "{money}"),
         objective=(
-            Term("margin", r"\sum_{p \in P} \sum_{k \in K} g_p x_{pk}", (
+            Term("margin", r"\sum_{p \in P} \sum_{k \in K_p} g_p x_{pk}", (
                 "All that is made is sold and brings its contribution.",
                 "Each {unit} made is also sold and earns the contribution of its product.",
             )),
-            Term("running", r"-\sum_{p \in P} \sum_{k \in K} h_k a_{pk} x_{pk}", (
+            Term("running", r"-\sum_{p \in P} \sum_{k \in K_p} h_k a_{pk} x_{pk}", (
                 "The running cost is due for the hours that a {line} really works.",
                 "For its working hours, and only for these, a {line} costs the running cost.",
             )),
@@ -203,20 +204,20 @@ FAMILY = Family(
             )),
         ),
         constraints=(
-            Clause("capacity", r"\sum_{p \in P} a_{pk} x_{pk} \le c_k y_k", r"k \in K", (
+            Clause("capacity", r"\sum_{p:\ k \in K_p} a_{pk} x_{pk} \le c_k y_k", r"k \in K", (
                 "A {line} that is not started makes nothing; one that is started works within its hours.",
                 "Nothing can be made on a {line} unless it is started, and then all products share its hours.",
             )),
-            Clause("material", r"\sum_{p \in P} \sum_{k \in K} q_{pr} x_{pk} \le w_r", r"r \in R", (
+            Clause("material", r"\sum_{p \in P} \sum_{k \in K_p} q_{pr} x_{pk} \le w_r", r"r \in R", (
                 "Materials are used from stock and cannot be bought in addition; what a {unit} contains does not "
                 "depend on the {line}.",
                 "The materials in stock have to suffice for everything made, on whichever {line}.",
             )),
-            Clause("market", r"\sum_{k \in K} x_{pk} \le u_p", r"p \in P", (
+            Clause("market", r"\sum_{k \in K_p} x_{pk} \le u_p", r"p \in P", (
                 "The largest quantity of a product holds for all {lines} together.",
                 "Of each product no more may be made, on all {lines} together, than can be sold.",
             )),
-            Clause("least", r"\sum_{k \in K} x_{pk} \ge l_p", r"p \in P", (
+            Clause("least", r"\sum_{k \in K_p} x_{pk} \ge l_p", r"p \in P", (
                 "Every product must reach its promised quantity, from all {lines} together.",
                 "Promised quantities have to be made in full, on one {line} or on several.",
             )),
