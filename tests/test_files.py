@@ -92,10 +92,30 @@ def test_the_old_folder_comes_back_where_the_new_one_cannot_take_its_name(
     assert names(tmp_path) == ["a", "a/old"]
 
 
+@pytest.mark.parametrize("kind", ["file", "link", "dangling"])
+def test_a_file_or_link_is_never_replaced(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "old").write_text("old")
+    new, place = tmp_path / "new", tmp_path / "a"
+    new.mkdir()
+    if kind == "file":
+        place.write_text("old")
+    else:
+        place.symlink_to(tmp_path / ("kept" if kind == "link" else "nowhere"))
+    before = names(tmp_path)
+    for replace in (False, True):
+        with pytest.raises(FileExistsError, match=r"a (is a|exists)"), folder_atomic(place, replace):
+            pytest.fail("begun")
+        with pytest.raises(FileExistsError, match=r"a (is a|exists)"):
+            put_folder(new, place, replace)
+    assert names(tmp_path) == before
+
+
 def test_one_process_at_a_time_holds_a_lock_and_its_end_frees_it(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
-    with locked(lock), pytest.raises(BlockingIOError), locked(lock):
+    with locked(lock), pytest.raises(BlockingIOError) as error, locked(lock):
         pass
+    assert str(error.value) == f"{tmp_path} is in use by another run; wait for it or stop it"
     assert not lock.exists()
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

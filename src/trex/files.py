@@ -32,10 +32,9 @@ def folder_atomic(folder: Path, replace: bool = False) -> Iterator[Path]:
     """An empty folder beside `folder` to fill, which takes its name when the block ends, and goes if it raises.
 
     replace: put it in the place of an existing folder, which is set aside until the new one is there.
-    Raises FileExistsError for a folder that exists otherwise.
+    Raises FileExistsError for a folder that exists otherwise, and for a file or link of that name in any case.
     """
-    if folder.exists() and not replace:
-        raise FileExistsError(f"{folder} exists; it is replaced only on request")
+    _may_take(folder, replace)
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
@@ -50,14 +49,14 @@ def folder_atomic(folder: Path, replace: bool = False) -> Iterator[Path]:
 def put_folder(temporary: Path, folder: Path, replace: bool = False) -> None:
     """fsync all of `temporary`, then rename it to `folder`.
 
-    replace: an existing folder is set aside first, and put back on failure. Raises FileExistsError for one otherwise.
+    replace: an existing folder is set aside first, and put back on failure. Raises FileExistsError for one otherwise,
+    and for a file or link of that name in any case.
     """
+    _may_take(folder, replace)
     for path in [*temporary.rglob("*"), temporary]:
         sync(path)
     old = temporary.with_name(f"{temporary.name}.old")
     if os.path.lexists(folder):
-        if not replace:
-            raise FileExistsError(f"{folder} exists; it is replaced only on request")
         os.rename(folder, old)
     try:
         os.rename(temporary, folder)
@@ -67,6 +66,13 @@ def put_folder(temporary: Path, folder: Path, replace: bool = False) -> None:
         raise
     shutil.rmtree(old, ignore_errors=True)
     sync(folder.parent)
+
+
+def _may_take(folder: Path, replace: bool) -> None:
+    if os.path.lexists(folder) and not replace:
+        raise FileExistsError(f"{folder} exists; it is replaced only on request")
+    if os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir()):
+        raise FileExistsError(f"{folder} is a {'link' if folder.is_symlink() else 'file'}; only a folder is replaced")
 
 
 def sync(path: Path) -> None:
@@ -100,12 +106,14 @@ def cut_half_line(path: Path) -> None:
 def locked(path: Path) -> Iterator[None]:
     """Hold a lock on the file `path`, which is made and removed again; it goes with the process that holds it.
 
-    Raises BlockingIOError where another one does. A file system without locks gives none.
+    Raises BlockingIOError, which names the folder, where another one does. A file system without locks gives none.
     """
     while True:
         with path.open("wb") as stream:
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise BlockingIOError(f"{path.parent} is in use by another run; wait for it or stop it") from None
             except OSError as error:
                 if error.errno not in NO_LOCKS:
                     raise

@@ -22,11 +22,13 @@ from trex.data.decontamination import Benchmarks
 from trex.data.documents import Document, read_jsonl
 from trex.data.engine import DOCUMENTS, PLAN, REFUSALS, Here, Settings
 from trex.data.gates import GATES
+from trex.data.near_duplicates import signature, similarity
 from trex.data.plan import Plan
 from trex.data.problem import DataError
 from trex.data.proving import Outcome, prove
 from trex.data.statistics import distinct, funnel, refusals, statistics
 from trex.data.verification import verify_folder
+from trex.files import locked
 
 FAMILIES = ("knapsack", "transportation", "production_planning")
 SETTINGS = Settings(Plan.of(12, 5, FAMILIES, difficulty=(1, 2)))
@@ -180,6 +182,141 @@ def test_verify_finds_what_a_tamperer_changed(made: Path, tmp_path: Path) -> Non
     assert total == 12 and {fault.row for fault in faults} == {*changed, 8, 9, 11}
 
 
+def verified(folder: Path) -> list[tuple[int, str]]:
+    return [(fault.row, fault.reason) for fault in verify_folder(folder, execute=False, processes=1)[1]]
+
+
+def test_without_a_plan_nothing_is_proved(made: Path, tmp_path: Path) -> None:
+    folder = copied(made, tmp_path / "a")
+    (folder / PLAN).unlink()
+    lines = (folder / DOCUMENTS).read_bytes().splitlines(keepends=True)
+    (folder / DOCUMENTS).write_bytes(b"".join([*lines[:3], lines[1]]))
+    (first, said), (again, why) = verified(folder)
+    assert first == 0 and "there is no plan.json" in said
+    assert (again, why) == (4, "it is the document of row 2 again")
+
+
+def test_verify_reads_the_last_row_to_its_end(made: Path, tmp_path: Path) -> None:
+    folder = copied(made, tmp_path / "a")
+    (folder / DOCUMENTS).write_bytes((folder / DOCUMENTS).read_bytes().removesuffix(b"\n"))
+    assert verified(folder) == [(12, "it does not end with a line break")]
+
+
+def test_verify_finds_settings_that_the_rows_do_not_have(made: Path, tmp_path: Path) -> None:
+    folder = copied(made, tmp_path / "a")
+
+    def stated(**changes: object) -> list[tuple[int, str]]:
+        (folder / PLAN).write_text(json.dumps({**json.loads((made / PLAN).read_text()), **changes}))
+        return verified(folder)
+
+    assert stated() == []
+    found = stated(execute=False)
+    assert [row for row, _ in found] == list(range(1, 13))
+    assert all(
+        reason == "plan.json has execute false; its gates on programs are program, structure" for _, reason in found
+    )
+    for changes in (
+        {"near": 0},
+        {"near": 1.5},
+        {"near": "0.9"},
+        {"near": True},
+        {"execute": 1},
+        {"benchmarks": 3},
+        {"plan": {}},
+    ):
+        with pytest.raises(DataError, match=r"plan\.json holds no plan"):
+            stated(**changes)
+
+
+def test_verify_finds_statements_nearer_than_the_plan_has_it(tmp_path: Path) -> None:
+    engine.generate(tmp_path / "a", Settings(Plan.of(20, 5, ["knapsack"], ["DPS"], 1), execute=False), pool=Here)
+    signs = [signature(document.statement) for document in read_jsonl(tmp_path / "a" / DOCUMENTS)]
+    nearest, first, second = max((similarity(signs[i], signs[k]), i + 1, k + 1) for k in range(20) for i in range(k))
+    assert 0.45 < nearest < 0.9  # so that bands find the pair
+    plan = tmp_path / "a" / PLAN
+    for near, expected in ((nearest, True), (nearest + 0.001, False)):
+        plan.write_text(json.dumps({**json.loads(plan.read_text()), "near": near}))
+        said = f"its statement is {nearest:.2f} like that of row {first}; plan.json has near {near}"
+        assert verified(tmp_path / "a") == ([(second, said)] if expected else [])
+
+
+def test_verify_finds_refusals_that_the_settings_do_not_lead_to(made: Path, tmp_path: Path) -> None:
+    folder = copied(made, tmp_path / "a")
+    row = {"document": 0, "attempt": 0, "gate": "benchmark", "reason": "13-gram: a:1"}
+    (folder / REFUSALS).write_text(json.dumps(row) + "\n")
+    assert verified(folder) == [
+        (0, "refusals.jsonl, row 1: refused at the gate 'benchmark', but plan.json has no benchmarks")
+    ]
+    (folder / REFUSALS).write_text("[]\n")
+    ((number, reason),) = verified(folder)
+    assert number == 0 and "refusals.jsonl, row 1: it is a list" in reason
+
+
+def test_programs_that_ran_are_claimed_by_rows_that_ran_them(tmp_path: Path) -> None:
+    settings = Settings(Plan.of(2, 5, ["knapsack"], ["DT"], 1), execute=False)
+    engine.generate(tmp_path / "a", settings, pool=Here)
+    assert verified(tmp_path / "a") == []
+    plan = tmp_path / "a" / PLAN
+    plan.write_text(plan.read_text().replace('"execute": false', '"execute": true'))
+    assert verified(tmp_path / "a") == [
+        (k, "plan.json has execute true; its gates on programs are none") for k in (1, 2)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('{"document": 0, "reason": "a"}', "it has no `gate`"),
+        ('{"gate": "text", "reason": "a"}', "it has no `document`"),
+        ('{"document": 0, "gate": "text"}', "it has no `reason`"),
+        ('{"document": "0", "gate": "text", "reason": "a"}', "document is '0'"),
+        ('{"document": true, "gate": "text", "reason": "a"}', "document is True"),
+        ('{"document": 0, "gate": ["text"], "reason": "a"}', "gate is ['text']"),
+        ('{"document": 0, "gate": "unheard of", "reason": "a"}', "gate 'unheard of'"),
+        ("[1]", "it is a list, not an object"),
+        ("null", "it is a NoneType, not an object"),
+        ("", "no JSON"),
+        ("{", "no JSON"),
+        ("[" * 100_000, "no JSON"),
+    ],
+)
+def test_a_bad_refusal_is_named(line: str, said: str, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+    folder = copied(made, tmp_path / "a")
+    good = json.dumps({"document": 0, "attempt": 0, "gate": "text", "reason": "a"})
+    (folder / REFUSALS).write_text(f"{good}\n{line}\n")
+    before = contents(folder)
+    generate = ["generate", "--out", str(folder), "--count", "12", "--seed", "5", "--families", *FAMILIES]
+    for words in (["stats", str(folder)], [*generate, "--difficulty", "1", "2"]):
+        monkeypatch.setattr(sys, "argv", ["trex", "data", *words])
+        assert cli.main() == 2
+        told = capsys.readouterr().err.strip().splitlines()
+        assert len(told) == 1 and f"{folder / REFUSALS}, row 2: " in told[0] and said in told[0]
+        assert contents(folder) == before
+
+
+def test_statistics_name_a_row_without_its_origin(made: Path, tmp_path: Path) -> None:
+    folder = copied(made, tmp_path / "a")
+    lines = (folder / DOCUMENTS).read_text().splitlines()
+    row = json.loads(lines[1])
+    del row["provenance"]["gates"], row["provenance"]["model_fingerprint"]
+    (folder / DOCUMENTS).write_text("\n".join([lines[0], json.dumps(row), *lines[2:]]) + "\n")
+    with pytest.raises(DataError, match=r"documents\.jsonl, row 2: its provenance"):
+        statistics(folder)
+    with pytest.raises(DataError, match=r"documents\.jsonl, row 2 is not what the plan has"):
+        engine.generate(folder, SETTINGS, pool=Here)
+
+
+def test_two_runs_in_a_folder_are_told_of_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                     capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+    (tmp_path / "a").mkdir()
+    monkeypatch.setattr(sys, "argv", ["trex", "data", "generate", "--out", str(tmp_path / "a"), "--count", "1"])
+    with locked(tmp_path / "a" / ".lock"):
+        assert cli.main() == 2
+    told = capsys.readouterr().err.strip()
+    assert told == f"trex: {tmp_path / 'a'} is in use by another run; wait for it or stop it"
+
+
 def test_the_funnel_adds_up(made: Path) -> None:
     found = statistics(made)
     assert found.documents == 12 and found.by["mode"] == {"DP": 4, "DPS": 4, "DT": 4}
@@ -197,6 +334,9 @@ def test_the_funnel_adds_up(made: Path) -> None:
         (["generate", "--out", "x", "--families", "hanoi"], "family 'hanoi'; accepted, each once: "),
         (["generate", "--out", "x", "--near", "0"], "similarity of 0.0; accepted: above 0"),
         (["generate", "--out", "x", "--benchmarks", "nowhere"], "nowhere is no folder of benchmarks"),
+        (["generate", "--out", "x", "--processes", "-4"], "processes -4; accepted: whole numbers from 0"),
+        (["generate", "--out", "x", "--count", "0"], "count 0; accepted: from 1 to 10,000,000"),
+        (["verify", "nowhere", "--processes", "-4"], "processes -4; accepted: whole numbers from 0"),
         (["verify", "nowhere"], "does not exist; accepted: a folder that"),
         (["stats", "nowhere"], "does not exist; accepted: a folder that"),
     ],

@@ -43,7 +43,7 @@ def generate(
 
     Args:
         out: Folder for plan.json, documents.jsonl, refusals.jsonl and README.md.
-        count: Documents, over all combinations of families, modes and difficulties.
+        count: Documents, from 1, over all combinations of families, modes and difficulties.
         seed: Other seeds share no instance. From 1,000,000 on they are kept for evaluation and not accepted.
         families: Problem families; all by default.
         modes: DP (data in the problem), DT (in tables), DPS (in a file); all by default.

@@ -1,5 +1,6 @@
 """`trex data export`: documents with other texts in the shares of a recipe, tokenised and packed, or for Megatron."""
 
+import os
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -30,22 +31,29 @@ def export(
         out: The folder to write; it appears whole or not at all.
         format: parquet, or megatron.
         seq_len: Positions of a row, where the source is a folder of documents.
-        replace: Put it in the place of an existing folder.
+        replace: Put it in the place of an earlier export; any other folder is left alone.
     """
     from trex.data.mixture import megatron
     from trex.data.mixture.build import build
     from trex.data.mixture.folder import MANIFEST, Mixture
     from trex.data.mixture.recipe import Recipe
+    from trex.data.mixture.replacing import check_replaceable, read_by
     from trex.data.problem import DataError
 
-    if out.exists() and not replace:
+    there = os.path.lexists(out)
+    if there and not replace:
         raise FileExistsError(f"{out} exists; accepted: another folder, or --replace")
     if (source / MANIFEST).is_file():
         if format != "megatron":
             raise DataError(f"{source} is a mixture already; accepted: --format megatron, or a recipe")
-        _told(out, megatron.export(Mixture.open(source), out, replace))
+        mixture = Mixture.open(source)
+        if there:
+            check_replaceable(out, [source])
+        _told(out, megatron.export(mixture, out, replace))
         return 0
     recipe = Recipe.default(source, seq_len) if source.is_dir() else Recipe.read(source)
+    if there:
+        check_replaceable(out, [source, *read_by(recipe, source.parent)])
     if format == "parquet":
         _say(build(recipe, out, source.parent, replace))
         return 0

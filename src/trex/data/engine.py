@@ -10,7 +10,7 @@ import os
 import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -19,6 +19,7 @@ from tqdm import tqdm
 from trex.data.collection import Collection
 from trex.data.decontamination import Benchmarks
 from trex.data.documents import read_jsonl
+from trex.data.gates import GATES
 from trex.data.near_duplicates import THRESHOLD
 from trex.data.plan import ATTEMPTS, MOST, Plan
 from trex.data.problem import DataError
@@ -28,6 +29,7 @@ from trex.solver.workers import Died, Pool, Work
 
 PLAN, DOCUMENTS, REFUSALS = "plan.json", "documents.jsonl", "refusals.jsonl"
 LONGEST_S = 300  # for one instance, after which its process is ended
+REFUSAL = {"document": int, "gate": str, "reason": str}  # what is read again of a refusal
 AHEAD = 8  # documents per process that may be proved before those in front of them are written
 
 
@@ -87,9 +89,12 @@ def generate(
 ) -> Counter[str]:
     """Make the documents of a plan, or what is missing of them; returns how many instances each gate refused.
 
-    processes: side by side, one per core for 0. pool: another place for the work. Raises DataError where the folder
-    holds documents of other settings, or no instance of a family passes.
+    processes: side by side, one per core for 0. pool: another place for the work. Raises DataError for a negative
+    number of them, where the folder holds documents of other settings, or no instance of a family passes;
+    BlockingIOError where another run is at work in the folder.
     """
+    if processes < 0:
+        raise DataError(f"processes {processes}; accepted: whole numbers from 0")
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder / ".lock"):
         _claim(folder, settings)
@@ -170,14 +175,14 @@ def _ended(died: Died) -> Outcome:
 def _claim(folder: Path, settings: Settings) -> None:
     """Write the settings, or see that they are those of the folder."""
     path = folder / PLAN
-    expected = json.dumps(asdict(settings), indent=1) + "\n"
+    expected = (json.dumps(asdict(settings), indent=1) + "\n").encode()
     if not path.exists():
         if any((folder / name).exists() for name in (DOCUMENTS, REFUSALS)):
             raise DataError(
                 f"{folder} holds documents but no {PLAN}; accepted: an empty folder, or one of an earlier run"
             )
-        write_atomic(path, expected.encode())
-    elif (found := path.read_text()) != expected:
+        write_atomic(path, expected)
+    elif (found := path.read_bytes()) != expected:
         before, now = _flat(found), _flat(expected)
         other = next((key for key in now if before.get(key) != now[key]), "")
         raise DataError(
@@ -189,19 +194,25 @@ def read_settings(folder: Path) -> Settings:
     """The settings of a folder. Raises DataError for a file that holds none."""
     path = folder / PLAN
     try:
-        row = json.loads(path.read_text())
+        row = json.loads(path.read_bytes())
         plan = row.pop("plan")
-        chosen = (tuple(plan[key]) for key in ("families", "modes", "difficulties"))
-        return Settings(Plan(plan["count"], plan["seed"], *chosen), **row)
-    except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
+        settings = Settings(Plan.of(*(plan[field.name] for field in fields(Plan))), **row)
+        kinds = {"near": (int, float), "benchmarks": (str,), "execute": (bool,)}
+        found = {**plan, **{key: getattr(settings, key) for key in kinds}}
+        lists = dict.fromkeys(("families", "modes", "difficulties"), (list,))
+        for key, accepted in ({"count": (int,), "seed": (int,)} | lists | kinds).items():
+            if type(found[key]) not in accepted:
+                raise TypeError(f"{key} is {found[key]!r:.80}")
+        return settings
+    except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
         raise DataError(f"{path} holds no plan: {error}") from None
 
 
-def _flat(text: str) -> dict[str, Any]:
+def _flat(text: bytes) -> dict[str, Any]:
     try:
         row = json.loads(text)
         return {**row.pop("plan"), **row}
-    except (ValueError, KeyError, AttributeError, TypeError):
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         raise DataError(f"{PLAN} is no plan: {text[:80]!r}") from None
 
 
@@ -212,14 +223,15 @@ def _resume(folder: Path, plan: Plan, done: Collection, refused: Counter[str]) -
         cut_half_line(path)
     present = 0
     for document in read_jsonl(documents) if documents.exists() else ():
-        if present == plan.count or not of_plan(plan, present, document.provenance):
+        origin = document.provenance
+        if present == plan.count or not of_plan(plan, present, origin) or "model_fingerprint" not in origin:
             raise DataError(f"{documents}, row {present + 1} is not what the plan has there")
         done.add(written(document))
         present += 1
-    kept = [line for line in _lines(refusals) if json.loads(line)["document"] < present]
+    kept = [(line, row) for line, row in refusal_rows(refusals) if row["document"] < present]
     if refusals.exists():
-        write_atomic(refusals, b"".join(kept))
-    refused.update(json.loads(line)["gate"] for line in kept)
+        write_atomic(refusals, b"".join(line for line, _ in kept))
+    refused.update(row["gate"] for _, row in kept)
     return present
 
 
@@ -227,11 +239,32 @@ def of_plan(plan: Plan, k: int, origin: Mapping[str, Any]) -> bool:
     """Whether a document of this origin is one that number k of the plan may be: some attempt's."""
     item = plan.item(k)
     seeds = range(item.seed, item.seed + ATTEMPTS * MOST, MOST)
-    return origin["seed"] in seeds and all(
+    return origin.get("seed") in seeds and all(
         origin.get(key) == value for key, value in asdict(item).items() if key != "seed"
     )
 
 
-def _lines(path: Path) -> Iterator[bytes]:
-    if path.exists():
-        yield from path.read_bytes().splitlines(keepends=True)
+def refusal_rows(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    """Line and content of each refused instance, none of a missing file; a half-written last line is left out.
+
+    Raises DataError that names file and row for one that is none.
+    """
+    if not path.exists():
+        return
+    with path.open("rb") as stream:
+        for number, line in enumerate(stream, start=1):
+            if not line.endswith(b"\n"):
+                return
+            try:
+                row = json.loads(line)
+                wrong = "" if isinstance(row, dict) else f"it is a {type(row).__name__}, not an object"
+                for key, kind in REFUSAL.items():
+                    if not wrong and type(row.get(key)) is not kind:
+                        wrong = f"{key} is {row[key]!r:.80}" if key in row else f"it has no `{key}`"
+                if not wrong and (row["document"] < 0 or row["gate"] not in GATES):
+                    wrong = f"document {row['document']}, gate {row['gate']!r:.80}"
+            except (ValueError, RecursionError) as error:
+                wrong = f"no JSON: {error}"
+            if wrong:
+                raise DataError(f"{path}, row {number}: {wrong}; accepted: what `trex data generate` writes")
+            yield line, row

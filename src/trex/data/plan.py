@@ -47,8 +47,8 @@ class Plan:
 
         Raises DataError for an unknown or repeated family, mode or difficulty, and for a count or seed out of range.
         """
-        if not 0 <= count <= MOST:
-            raise DataError(f"count {count}; accepted: 0 to {MOST:,}")
+        if not 1 <= count <= MOST:
+            raise DataError(f"count {count}; accepted: from 1 to {MOST:,}")
         if seed < 0:
             raise DataError(f"seed {seed}; accepted: whole numbers from 0")
         levels = (difficulty,) if isinstance(difficulty, int) else difficulty

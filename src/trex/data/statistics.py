@@ -1,6 +1,5 @@
 """What a folder of documents holds: funnel of the gates, counts, sizes, and how varied its texts are."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import Any
 
 from trex.data import families
 from trex.data.documents import Document, read_jsonl
-from trex.data.engine import DOCUMENTS, REFUSALS
+from trex.data.engine import DOCUMENTS, REFUSALS, refusal_rows
 from trex.data.gates import GATES, OF_COLLECTION
 from trex.data.near_duplicates import grams, words
 from trex.data.problem import DataError
@@ -48,10 +47,13 @@ def statistics(folder: Path) -> Statistics:
         count += 1
         characters += len(document.text)
         longest = max(longest, len(document.values))
-        passed.update([*document.provenance["gates"], *OF_COLLECTION])
-        for key, value in _kinds(document).items():
-            by[key][value] += 1
-        variables.setdefault(document.provenance["difficulty"], []).append(document.provenance["variables"])
+        try:
+            passed.update([*document.provenance["gates"], *OF_COLLECTION])
+            for key, value in _kinds(document).items():
+                by[key][value] += 1
+            variables.setdefault(document.provenance["difficulty"], []).append(document.provenance["variables"])
+        except (KeyError, TypeError) as error:
+            raise DataError(f"{path}, row {count}: its provenance is not what a document has: {error!r:.80}") from None
     refused, reasons = Counter[str](), Counter[str]()
     for row in refusals(folder):
         refused[row["gate"]] += 1
@@ -91,11 +93,8 @@ def distinct(texts: Iterable[str]) -> dict[int, float]:
 
 
 def refusals(folder: Path) -> Iterator[dict[str, Any]]:
-    """The refused instances of a folder: document, attempt, origin, gate, reason, data."""
-    path = folder / REFUSALS
-    if path.exists():
-        with path.open() as stream:
-            yield from (json.loads(line) for line in stream if line.endswith("\n"))
+    """The refused instances of a folder: document, attempt, origin, gate, reason, data. Raises as `refusal_rows`."""
+    yield from (row for _, row in refusal_rows(folder / REFUSALS))
 
 
 def text(found: Statistics) -> str:

@@ -10,7 +10,9 @@ from pathlib import Path
 from tqdm import tqdm
 
 from trex.data.documents import Document, verify
-from trex.data.engine import DOCUMENTS, LONGEST_S, PLAN, Settings, of_plan, read_settings
+from trex.data.engine import DOCUMENTS, LONGEST_S, PLAN, REFUSALS, Settings, of_plan, read_settings, refusal_rows
+from trex.data.gates import OF_PROGRAMS
+from trex.data.near_duplicates import NearDuplicates, signature
 from trex.data.problem import DataError
 from trex.data.proving import sandbox
 from trex.data.rewritten import faults as rewriting_faults
@@ -42,12 +44,17 @@ def reprove(line: str, execute: bool) -> str:
 
 
 def verify_folder(folder: Path, execute: bool = True, processes: int = 0) -> tuple[int, list[Fault]]:
-    """How many rows a folder has, and what is wrong with it. Raises DataError where there are no documents to read."""
+    """How many rows a folder has, and what is wrong with it, each row alone and with the plan and the other rows.
+
+    Raises DataError where there are no documents or no settings to read, and for a negative number of processes.
+    """
+    if processes < 0:
+        raise DataError(f"processes {processes}; accepted: whole numbers from 0")
     path = folder / DOCUMENTS
     if not path.is_file():
         raise DataError(f"{path} does not exist; accepted: a folder that `trex data generate` made")
     settings = read_settings(folder) if (folder / PLAN).exists() else None
-    faults, total = [], 0
+    faults, total, others = [], 0, _Others(settings)
     with path.open("rb") as stream:
         count = sum(1 for _ in stream)
     pool = Pool(Work(reprove, LONGEST_S), max(1, min(processes or os.cpu_count() or 1, count)))
@@ -56,8 +63,12 @@ def verify_folder(folder: Path, execute: bool = True, processes: int = 0) -> tup
             rows, waiting = _rows(path), 0
             for row, line in rows:
                 total = row
+                if not line.endswith("\n"):
+                    faults.append(Fault(row, "it does not end with a line break"))
+                line = line.removesuffix("\n")
                 if (fault := _out_of_place(settings, row, line)) is not None:
                     faults.append(fault)
+                faults += [Fault(row, reason) for reason in others.compare(row, line)]
                 pool.put(row, line, execute)
                 waiting += 1
                 if waiting >= AHEAD * (processes or os.cpu_count() or 1):
@@ -69,8 +80,11 @@ def verify_folder(folder: Path, execute: bool = True, processes: int = 0) -> tup
                 bar.update()
     finally:
         pool.close()
-    if settings is not None and total != settings.plan.count:
+    if settings is None:
+        faults.append(Fault(0, f"there is no {PLAN}: nothing says which documents there are to be"))
+    elif total != settings.plan.count:
         faults.append(Fault(0, f"{total} documents; the plan has {settings.plan.count}"))
+    faults += [Fault(0, reason) for reason in _refusals(folder, settings)]
     faults += [Fault(0, reason) for reason in rewriting_faults(folder)]
     return total, sorted(faults, key=lambda fault: fault.row)
 
@@ -84,7 +98,55 @@ def _next(pool: Pool) -> list[Fault]:
 def _rows(path: Path) -> Iterator[tuple[int, str]]:
     with path.open("rb") as stream:
         for row, line in enumerate(stream, start=1):
-            yield row, line.decode(errors="replace").removesuffix("\n")
+            yield row, line.decode(errors="replace")
+
+
+class _Others:
+    """What a row is compared with: the settings and the rows before it."""
+
+    def __init__(self, settings: Settings | None) -> None:
+        self._settings = settings
+        self._near = NearDuplicates() if settings is None else NearDuplicates(settings.near)
+        self._signed: list[int] = []  # rows of the signatures
+        self._rows: dict[str, int] = {}  # statement hash -> row
+
+    def compare(self, row: int, line: str) -> list[str]:
+        """What is wrong with a row beside the others. Rows that cannot be read are told by `reprove`."""
+        try:
+            document = Document.from_line(line)
+            gates, sign = list(document.provenance["gates"]), signature(document.statement)
+        except (DataError, TypeError, KeyError):
+            return []
+        found = []
+        first = self._rows.setdefault(document.provenance["statement_sha256"], row)
+        if first != row:
+            found.append(f"it is the document of row {first} again")
+        if self._settings is not None:
+            ran = [gate for gate in OF_PROGRAMS if gate in gates]
+            if ran != (list(OF_PROGRAMS) if self._settings.execute else []):
+                said = f"{PLAN} has execute {json.dumps(self._settings.execute)}"
+                found.append(f"{said}; its gates on programs are {', '.join(ran) or 'none'}")
+            if first == row and (near := self._near.find(sign)) is not None:
+                said = f"{near[1]:.2f} like that of row {self._signed[near[0]]}"
+                found.append(f"its statement is {said}; {PLAN} has near {self._settings.near}")
+            self._near.add(sign)
+            self._signed.append(row)
+        return found
+
+
+def _refusals(folder: Path, settings: Settings | None) -> list[str]:
+    """Refusals that cannot be read, or that the settings would not have led to."""
+    found = []
+    try:
+        for number, (_, row) in enumerate(refusal_rows(folder / REFUSALS), start=1):
+            said = f"{REFUSALS}, row {number}: refused at the gate {row['gate']!r}, but {PLAN} has"
+            if settings is not None and row["gate"] in OF_PROGRAMS and not settings.execute:
+                found.append(f"{said} execute false")
+            if settings is not None and row["gate"] == "benchmark" and not settings.benchmarks:
+                found.append(f"{said} no benchmarks")
+    except DataError as error:
+        return [*found, str(error)]
+    return found
 
 
 def _out_of_place(settings: Settings | None, row: int, line: str) -> Fault | None:

@@ -140,6 +140,64 @@ def test_a_licence_beside_the_file(side: str, licence: str | None, tmp_path: Pat
         assert row["source"] == ("https://example.org" if "Source" in side else "in/a.txt")
 
 
+@pytest.mark.parametrize(
+    ("side", "reason"),
+    [
+        (b"", "names none"),
+        (b" \n\t\n", "names none"),
+        (b"CC-BY-4.0 \xa9 Universit\xe9", "byte 10 (0xa9) is no UTF-8"),
+        ("x" * 201, "a line of 201 characters; accepted: up to 200"),
+        (f"SPDX-License-Identifier: MIT\nSource: https://example.org/{'x' * 200}", "a line of 220 characters"),
+        ("MIT\n" * 20_000, "more than 65,536 bytes"),
+        ("M\x00IT", "U+0000"),
+        ("MIT\x1b[2J", "U+001B"),
+        ("MIT\x85", "U+0085"),
+        ("\u202eTIM", "U+202E"),
+        ("MIT\u2066 or not", "U+2066"),
+        ("MI\u200bT", "U+200B"),
+        ("MIT \ufffd", "U+FFFD"),
+    ],
+)
+def test_what_beside_a_file_is_no_line_of_text_is_refused(side: str | bytes, reason: str, tmp_path: Path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text(SIMPLEX)
+    (tmp_path / "in" / "b.txt").write_text(ROUTING)
+    (tmp_path / "in" / "a.txt.licence").write_bytes(side.encode() if isinstance(side, str) else side)
+    (tmp_path / "in" / "b.txt.licence").write_text("\ufeffLicence Ouverte 2.0 — " + "é" * 170 + "\r\n")
+    here(tmp_path / "out", tmp_path / "in", rules=Rules(licence="MIT-0"))
+    (row,) = rows(tmp_path / "out", "refusals")
+    assert (row["file"], row["gate"]) == ("in/a.txt", "licence")
+    assert row["reason"].startswith("a.txt.licence") and reason in row["reason"]
+    (row,) = rows(tmp_path / "out", "documents")
+    assert row["licence"] == "Licence Ouverte 2.0 — " + "é" * 170
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling", "folder"])
+def test_a_licence_that_is_no_file_is_not_passed_over(kind: str, tmp_path: Path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text(SIMPLEX)
+    (tmp_path / "mit").write_text("MIT")
+    side = tmp_path / "in" / "a.txt.licence"
+    if kind == "folder":
+        side.mkdir()
+    else:
+        side.symlink_to(tmp_path / ("mit" if kind == "link" else "nowhere"))
+    here(tmp_path / "out", tmp_path / "in", rules=Rules(licence="MIT-0"))
+    (row,) = rows(tmp_path / "out", "refusals")
+    assert row["gate"] == "licence" and "no regular file" in row["reason"]
+
+
+def test_rows_whose_licence_is_no_text_do_not_get_the_one_for_all(tmp_path: Path):
+    path = tmp_path / "in.jsonl"
+    stated = [5, ["MIT"], {}, False, None, "CC0-1.0"]
+    path.write_text(jsonl(*({"text": text(k), "licence": value} for k, value in enumerate(stated))))
+    here(tmp_path / "out", path, rules=Rules(licence="MIT-0"))
+    assert [(row["file"], row["gate"]) for row in rows(tmp_path / "out", "refusals")] == [
+        (f"in.jsonl:{k}", "licence") for k in range(1, 5)
+    ]
+    assert [row["licence"] for row in rows(tmp_path / "out", "documents")] == ["MIT-0", "CC0-1.0"]
+
+
 def test_other_languages_and_relevance(tmp_path: Path):
     path = tmp_path / "in.jsonl"
     path.write_text(jsonl(*({"text": t, "licence": "MIT"} for t in (GERMAN, CHINESE, SIMPLEX, text(1)))))
@@ -260,6 +318,7 @@ def test_a_changed_row_is_noticed(change, says: str | None, tmp_path: Path):
     ("options", "says"),
     [
         ({"rules": Rules(licence="unknown")}, "licence 'unknown'; accepted"),
+        ({"rules": Rules(licence="M\u202eTI")}, "accepted: one line"),
         ({"rules": Rules(languages=("en", "tlh"))}, "languages tlh; accepted"),
         ({"rules": Rules(relevance=-1)}, "accepted"),
         ({"near": 0.0}, "accepted"),

@@ -144,6 +144,13 @@ def test_what_is_wrong_with_a_file_is_said(name: str, content: bytes, said: str,
     assert said in str(error.value)
 
 
+@pytest.mark.parametrize("licence", [5, ["GPL-3.0"], {"name": "MIT"}, False])
+def test_a_licence_that_is_no_text_is_not_replaced_by_another(licence: object, tmp_path: Path) -> None:
+    (tmp_path / "own.jsonl").write_text(json.dumps({"text": "a page", "licence": licence}) + "\n")
+    with pytest.raises(DataError, match=r"its licence is .*; accepted: a text"):
+        list(texts(Source("s", 1.0, "own.jsonl", licence="MIT"), tmp_path))
+
+
 def test_a_column_that_is_not_there(tmp_path: Path) -> None:
     as_parquet(tmp_path)
     with pytest.raises(DataError, match="no column 'content'; it has text, source, licence"):

@@ -43,7 +43,12 @@ def test_a_file_is_read(tmp_path: Path) -> None:
         ("embedded: mathematics", "embedded: physics", "embedded 'physics'; accepted: mathematics, code, text"),
         ("path: documents", "path: documents, embedded: code", "accepted is one of path and embedded"),
         ("name: mathematics", "name: or", "source or is there twice"),
-        ("seq_len: 64", "seq_len: 0", "seq_len 0; accepted: from 1"),
+        ("seq_len: 64", "seq_len: 0", "seq_len 0; accepted: from 1 to 2,147,483,647"),
+        ("seq_len: 64", "seq_len: 10000000000", "seq_len 10000000000; accepted: from 1 to 2,147,483,647"),
+        ("limit: 5", "limit: 10000000000", "limit 10000000000; accepted: from 0 to 2,147,483,647"),
+        ("weight: 3", "weight: 1e-12", "weight = '1e-12'; accepted: a number; YAML reads this as text: write 1.0e-12"),
+        ("weight: 3", "weight: 2.5e3", "YAML reads this as text: write 2500.0"),
+        ("tokens: 1000", "tokens: 1e9", "tokens = '1e9'; accepted: a whole number; YAML reads this as text: write 100"),
         ("sources:", "sources: 3\nothers:", "field 'others'"),
     ],
 )
@@ -54,6 +59,19 @@ def test_a_wrong_field_is_named(before: str, after: str, said: str, tmp_path: Pa
     with pytest.raises(DataError) as error:
         Recipe.read(path)
     assert said in str(error.value)
+
+
+@pytest.mark.parametrize(("word", "number"), [("1e-12", 1e-12), ("2.5e3", 2500.0), ("1E+300", 1e300), ("0x", None)])
+def test_the_advice_on_numbers_is_right(word: str, number: float | None, tmp_path: Path) -> None:
+    path = tmp_path / "recipe.yaml"
+    path.write_text(GOOD.replace("weight: 3", f"weight: {word}"))
+    with pytest.raises(DataError) as error:
+        Recipe.read(path)
+    _, told, advice = str(error.value).partition("write ")
+    assert bool(told) == (number is not None)
+    if told:
+        path.write_text(GOOD.replace("weight: 3", f"weight: {advice}"))
+        assert Recipe.read(path).sources[0].weight == number
 
 
 @pytest.mark.parametrize("text", ["", "[1, 2]", "name: [", "\0", "name: &a [*a]\nsources: *a\nseq_len: 1"])

@@ -14,7 +14,7 @@ from trex.data.ingest.quality import Thresholds
 from trex.data.ingest.readers import read
 from trex.data.ingest.reading import TITLE, Limits, Refused, one_line
 from trex.data.ingest.relevance import relevance
-from trex.data.ingest.sources import NO_LICENCE, Item, changed, licence
+from trex.data.ingest.sources import NO_LICENCE, Item, changed, licence, misstated
 from trex.data.near_duplicates import Signature, signature
 from trex.data.problem import DataError
 
@@ -35,7 +35,7 @@ class Rules:
 
     def check(self) -> None:
         """Raise DataError for a licence, a language or a number that is none."""
-        if self.licence and licence(self.licence) != self.licence:
+        if self.licence and (licence(self.licence) != self.licence or misstated(self.licence)):
             none = ", ".join(sorted(NO_LICENCE - {""}))
             raise DataError(f"licence {self.licence!r}; accepted: one line of up to {TITLE} characters, not {none}")
         if not 0 <= self.sure <= 1 or not 0 <= self.relevance < float("inf"):

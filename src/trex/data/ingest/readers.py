@@ -7,7 +7,7 @@ import re
 from trex.data.ingest.html_text import read_html
 from trex.data.ingest.pdf_text import read_pdf
 from trex.data.ingest.reading import Limits, Reading, Refused, one_line
-from trex.data.ingest.sources import licence
+from trex.data.ingest.sources import licence, misstated
 
 MARKS = (  # byte order marks; the longer ones first
     (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"), (codecs.BOM_UTF8, "utf-8-sig"),
@@ -35,6 +35,7 @@ MAGIC = (
 FRONT_MATTER = re.compile(r"---[ \t]*\n(.{0,20000}?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 FRONT_TITLE = re.compile(r"^title:[ \t]*(['\"]?)(.+?)\1[ \t]*$", re.MULTILINE)
 HEADING = re.compile(r"^# +(.+?)[ #]*$", re.MULTILINE)
+LICENCES = ("licence", "license")  # keys of a row with its licence
 ORIGIN = ("source", "url")  # keys of a row that say where it is from
 
 
@@ -87,7 +88,7 @@ def read_markdown(text: str) -> Reading:
 def read_row(data: bytes) -> Reading:
     """A row of JSONL: `text`, and where it has them `title`, `licence` (or `license`), `source` (or `url`).
 
-    Raises Refused where it is no JSON object with a text.
+    Raises Refused where it is no JSON object with a text, or its licence is no text.
     """
     try:
         row = json.loads(decode(data))
@@ -100,9 +101,15 @@ def read_row(data: bytes) -> Reading:
         raise Refused("empty", "it has no text")
     if "\x00" in row["text"] or any("\ud800" <= c <= "\udfff" for c in row["text"]):
         raise Refused("binary", "its text has characters of value 0 or halves of characters")
+    for key in LICENCES:
+        if not isinstance(stated := row.get(key), str | None):
+            raise Refused("licence", f"`{key}` is a {type(stated).__name__}; accepted: text, or null for none")
+        if stated and (wrong := misstated(stated)):
+            raise Refused("licence", f"`{key}` has {wrong}")
     title = one_line(row["title"]) if isinstance(row.get("title"), str) else ""
     source = next((row[key] for key in ORIGIN if isinstance(row.get(key), str)), "")
-    return Reading(row["text"], title, licence(row.get("licence")) or licence(row.get("license")), one_line(source))
+    named = next((found for key in LICENCES if (found := licence(row.get(key)))), "")
+    return Reading(row["text"], title, named, one_line(source))
 
 
 def _charset(data: bytes) -> str:

@@ -8,11 +8,12 @@ import hashlib
 import os
 import re
 import stat
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from trex.data.ingest.reading import MEGABYTE, Limits, Refused, one_line
+from trex.data.ingest.reading import MEGABYTE, TITLE, Limits, Refused, one_line
 from trex.data.problem import DataError
 
 FORMATS = {
@@ -22,6 +23,8 @@ FORMATS = {
 SIDECARS = (".licence", ".license")
 SIDECAR_SIZE = 1 << 16  # bytes
 SAID = re.compile(r"\s*(SPDX-License-Identifier|licen[cs]e|source)\s*:\s*(\S.*)", re.IGNORECASE)
+# controls, formats (zero width, bidirectional), halves, private ones, separators of lines and paragraphs
+UNSEEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 NO_LICENCE = {"", "none", "unknown", "noassertion", "n/a", "na", "null", "-", "?"}  # what says that there is none
 
 
@@ -156,18 +159,49 @@ def _file(name: str, path: Path, status: os.stat_result, limits: Limits) -> File
 def _sidecar(path: Path) -> tuple[str, str]:
     """Licence and source from beside a file, "" where there is nothing. Raises Refused where it names no licence."""
     for side in (path.with_name(path.name + suffix) for suffix in SIDECARS):
-        if not side.is_file() or side.is_symlink():
+        if not os.path.lexists(side):
             continue
-        with side.open("rb") as stream:
-            text = stream.read(SIDECAR_SIZE).decode("utf-8-sig", "replace")
-        lines = [line for line in text.splitlines() if line.strip()]
+        lines = [line for line in _read(side).splitlines() if line.strip()]
         said = {m[1].lower(): m[2] for line in lines if (m := SAID.match(line))}
-        source = one_line(said.pop("source", ""))
-        found = licence(next(iter(said.values()), lines[0] if len(lines) == 1 and not source else ""))
-        if not found:
+        source = said.pop("source", "").strip()
+        named = next(iter(said.values()), lines[0] if len(lines) == 1 and not source else "").strip()
+        if not licence(named):
             raise Refused("licence", f"{_name(side)} names none; accepted: one line, or SPDX-License-Identifier: …")
-        return found, source
+        if wrong := misstated(named) or misstated(source):
+            raise Refused("licence", f"{_name(side)} has {wrong}")
+        return licence(named), one_line(source)
     return "", ""
+
+
+def _read(side: Path) -> str:
+    """The text beside a file. Raises Refused where it is not plain text."""
+    if side.is_symlink() or not side.is_file():
+        raise Refused("licence", f"{_name(side)} is no regular file; accepted: a file with one line")
+    with side.open("rb") as stream:
+        data = stream.read(SIDECAR_SIZE + 1)
+    if len(data) > SIDECAR_SIZE:
+        raise Refused("licence", f"{_name(side)} has more than {SIDECAR_SIZE:,} bytes; accepted: one line")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        byte = data[error.start : error.start + 1].hex()
+        raise Refused("licence", f"{_name(side)}: byte {error.start} (0x{byte}) is no UTF-8") from None
+    if wrong := _unseen(text):
+        raise Refused("licence", f"{_name(side)} has {wrong}")
+    return text
+
+
+def misstated(text: str) -> str:
+    """Why a licence or source cannot be recorded as it is stated, "" where it can."""
+    if len(text.strip()) > TITLE:
+        return f"a line of {len(text.strip()):,} characters; accepted: up to {TITLE}"
+    return _unseen(text)
+
+
+def _unseen(text: str) -> str:
+    """The first character that shows nothing, turns the order of others, or stands for one that was lost; else ""."""
+    found = (c for c in text if c == "\ufffd" or (c not in "\t\r\n" and unicodedata.category(c) in UNSEEN))
+    return next((f"the character U+{ord(c):04X}; accepted: letters, signs and spaces" for c in found), "")
 
 
 def _rows(number: int, file: File, limits: Limits) -> Iterator[Item]:

@@ -211,6 +211,8 @@ def _columns(names: list[str], field: str, path: Path) -> list[str]:
 
 
 def _found(row: Mapping[str, Any], field: str, where: str) -> Found:
-    licences = [row[key] for key in LICENCES if isinstance(row.get(key), str) and row[key].strip()]
+    if wrong := next((key for key in LICENCES if not isinstance(row.get(key), str | None)), None):
+        raise DataError(f"{where}: its {wrong} is {row[wrong]!r:.80}; accepted: a text")
+    licences = [row[key] for key in LICENCES if row.get(key) and row[key].strip()]
     names = [str(row[key]) for key in NAMES if isinstance(row.get(key), str | int) and str(row[key]).strip()]
     return Found(row[field], names[0] if names else where, licences[0] if licences else "")

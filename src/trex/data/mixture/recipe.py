@@ -55,7 +55,7 @@ class Source:
             raise DataError(f"source {self.name}: field is empty; accepted: the name of the column with the text")
         for field in ("limit", "max_epochs"):
             if not 0 <= getattr(self, field) <= LARGEST:
-                raise DataError(f"source {self.name}: {field} {getattr(self, field)}; accepted: from 0")
+                raise DataError(f"source {self.name}: {field} {getattr(self, field)}; accepted: from 0 to {LARGEST:,}")
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Recipe:
         for field, least in (("seq_len", 1), ("max_epochs", 1), ("shard_tokens", 1), ("seed", 0), ("tokens", 0)):
             most = 2**62 if field in ("tokens", "seed") else LARGEST
             if not least <= getattr(self, field) <= most:
-                raise DataError(f"{field} {getattr(self, field)}; accepted: from {least}")
+                raise DataError(f"{field} {getattr(self, field)}; accepted: from {least} to {most:,}")
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -150,11 +150,22 @@ def _fields(kind: Any, body: Any, where: str) -> dict[str, Any]:
 def _value(kind: Any, value: Any, where: str) -> Any:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if kind is int and not (number and isinstance(value, int)):
-        raise DataError(f"{where} = {value!r:.80}; accepted: a whole number")
+        raise DataError(f"{where} = {value!r:.80}; accepted: a whole number{_as_text(kind, value)}")
     if kind is float:
         if not number or (isinstance(value, int) and abs(value) > 2**1000):
-            raise DataError(f"{where} = {value!r:.80}; accepted: a number")
+            raise DataError(f"{where} = {value!r:.80}; accepted: a number{_as_text(kind, value)}")
         return float(value)
     if kind is str and not isinstance(value, str):
         raise DataError(f"{where} = {value!r:.80}; accepted: text")
     return value
+
+
+def _as_text(kind: type[int] | type[float], value: Any) -> str:
+    """How a number is written that YAML 1.1 reads as text: its exponent has a sign and a point before it."""
+    try:
+        found = float(value) if isinstance(value, str) else math.nan
+    except ValueError:
+        return ""
+    if not math.isfinite(found) or (kind is int and not found.is_integer()):
+        return ""
+    return f"; YAML reads this as text: write {int(found) if kind is int else yaml.safe_dump(found).split()[0]}"
