@@ -8,11 +8,11 @@ was.
 import json
 import os
 import sys
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from tqdm import tqdm
 
@@ -25,7 +25,7 @@ from trex.data.plan import ATTEMPTS, MOST, Plan
 from trex.data.problem import DataError
 from trex.data.proving import Outcome, prove, written
 from trex.files import cut_half_line, locked, write_atomic
-from trex.solver.workers import Died, Pool, Work
+from trex.solver.workers import Died, InProcess, Jobs, Pool, Work
 
 PLAN, DOCUMENTS, REFUSALS = "plan.json", "documents.jsonl", "refusals.jsonl"
 LONGEST_S = 300  # for one instance, after which its process is ended
@@ -33,36 +33,11 @@ REFUSAL = {"document": int, "gate": str, "reason": str}  # what is read again of
 AHEAD = 8  # documents per process that may be proved before those in front of them are written
 
 
-class Proving(Protocol):
-    """Where instances are proved: `trex.solver.workers.Pool` on this machine, or one over several."""
-
-    def put(self, key: Any, *job: Any) -> None:
-        """Add a job."""
-
-    def get(self) -> tuple[Any, Any]:
-        """Key and value of the next job that is done."""
-
-    def close(self) -> None:
-        """End all processes."""
-
-
-class Here:
-    """Instances proved in this process, each when it is asked for."""
+class Here(InProcess):
+    """Instances proved in this process."""
 
     def __init__(self) -> None:
-        self._jobs: deque[tuple[Any, tuple[Any, ...]]] = deque()
-
-    def put(self, key: Any, *job: Any) -> None:
-        """Add a job."""
-        self._jobs.append((key, job))
-
-    def get(self) -> tuple[Any, Any]:
-        """Do the next job."""
-        key, job = self._jobs.popleft()
-        return key, prove(*job)
-
-    def close(self) -> None:
-        """Nothing is left to end."""
+        super().__init__(prove)
 
 
 @dataclass(frozen=True)
@@ -85,7 +60,7 @@ def generate(
     settings: Settings,
     benchmarks: Benchmarks | None = None,
     processes: int = 0,
-    pool: Callable[[], Proving] | None = None,
+    pool: Callable[[], Jobs] | None = None,
 ) -> Counter[str]:
     """Make the documents of a plan, or what is missing of them; returns how many instances each gate refused.
 
@@ -116,7 +91,7 @@ def generate(
 
 
 def _work(
-    settings: Settings, start: int, done: Collection, refused: Counter[str], pool: Proving, ahead: int,
+    settings: Settings, start: int, done: Collection, refused: Counter[str], pool: Jobs, ahead: int,
     documents: IO[bytes], refusals: IO[bytes],
 ) -> None:  # fmt: skip
     plan = settings.plan

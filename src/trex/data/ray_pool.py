@@ -13,7 +13,7 @@ RETRIES = 3  # of a job whose machine is lost
 
 
 class RayPool:
-    """What `engine.Proving` asks for, over Ray. Each core of the cluster proves one instance at a time."""
+    """`trex.solver.workers.Jobs` over Ray. Each core of the cluster proves one instance at a time."""
 
     def __init__(self, address: str, processes: int = 0) -> None:
         """Join the cluster at an address ("auto", host:port, ray://…); "local" starts one on this machine.

@@ -18,10 +18,11 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, Protocol
 
 MEMORY = 8 * 2**30  # bytes of address space of one process
 START_S = 120.0  # for the interpreter and its imports
@@ -183,6 +184,39 @@ class Pool:
                 self._done.put((key, error))
                 if not isinstance(error, Died):
                     return
+
+
+class Jobs(Protocol):
+    """Where jobs are done: a `Pool` of processes, `InProcess`, or machines elsewhere."""
+
+    def put(self, key: Any, *job: Any) -> None:
+        """Add a job."""
+
+    def get(self) -> tuple[Any, Any]:
+        """Key and value of the next job that is done."""
+
+    def close(self) -> None:
+        """End all processes."""
+
+
+class InProcess:
+    """Jobs done in this process, each when it is asked for, without limits."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._jobs: deque[tuple[Any, tuple[Any, ...]]] = deque()
+
+    def put(self, key: Any, *job: Any) -> None:
+        """Add a job."""
+        self._jobs.append((key, job))
+
+    def get(self) -> tuple[Any, Any]:
+        """Do the next job."""
+        key, job = self._jobs.popleft()
+        return key, self._function(*job)
+
+    def close(self) -> None:
+        """Nothing is left to end."""
 
 
 def serve() -> None:

@@ -14,7 +14,7 @@ from contextlib import closing
 from importlib import metadata
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from tqdm import tqdm
 
@@ -23,7 +23,7 @@ from trex.data.audit.rows import Row, check, read
 from trex.data.audit.verdicts import ended, judge
 from trex.data.problem import DataError
 from trex.files import cut_half_line, locked, write_atomic
-from trex.solver.workers import Died, Pool, Work
+from trex.solver.workers import Died, InProcess, Jobs, Pool, Work
 
 SETTINGS, VERDICTS, SUMMARY, CARD = "settings.json", "verdicts.jsonl", "summary.json", "README.md"
 AHEAD = 8  # rows per process that may be judged before those in front of them are written
@@ -33,36 +33,11 @@ SLACK_S = 180  # for a sandbox that starts, and all that is neither program nor 
 VERSIONS = ("trex-reproduction", "highspy", "pyscipopt")
 
 
-class Judging(Protocol):
-    """Where rows are judged: `trex.solver.workers.Pool`, or `Here`."""
-
-    def put(self, key: Any, *job: Any) -> None:
-        """Add a job."""
-
-    def get(self) -> tuple[Any, Any]:
-        """Key and value of the next job that is done."""
-
-    def close(self) -> None:
-        """End all processes."""
-
-
-class Here:
-    """Rows judged in this process, each when it is asked for."""
+class Here(InProcess):
+    """Rows judged in this process."""
 
     def __init__(self) -> None:
-        self._jobs: deque[tuple[Any, tuple[Any, ...]]] = deque()
-
-    def put(self, key: Any, *job: Any) -> None:
-        """Add a job."""
-        self._jobs.append((key, job))
-
-    def get(self) -> tuple[Any, Any]:
-        """Do the next job."""
-        key, job = self._jobs.popleft()
-        return key, judge(*job)
-
-    def close(self) -> None:
-        """Nothing is left to end."""
+        super().__init__(judge)
 
 
 def audit(
@@ -71,7 +46,7 @@ def audit(
     linear: bool = False,
     processes: int = 0,
     seconds: float = SECONDS,
-    pool: Callable[[], Judging] | None = None,
+    pool: Callable[[], Jobs] | None = None,
 ) -> dict[str, Any]:
     """Judge the rows of a JSONL file, or what is missing of them; returns the summary.
 
@@ -108,9 +83,7 @@ def audit(
     return summary
 
 
-def _judged(
-    file: Path, start: int, pool: Judging, ahead: int, seconds: float, linear: bool
-) -> Iterator[dict[str, Any]]:
+def _judged(file: Path, start: int, pool: Jobs, ahead: int, seconds: float, linear: bool) -> Iterator[dict[str, Any]]:
     """The verdicts on rows from `start` on, in order."""
     coming = islice(enumerate(read(file)), start, None)
     waiting: deque[tuple[int, Row]] = deque()

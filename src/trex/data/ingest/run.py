@@ -24,30 +24,18 @@ from trex.data.ingest.sources import File, Item, digest, inventory, items
 from trex.data.near_duplicates import NearDuplicates, Signature, signature
 from trex.data.problem import DataError
 from trex.files import locked
-from trex.solver.workers import Died, Pool, Work
+from trex.solver.workers import Died, InProcess, Jobs, Pool, Work
 
 NEAR = 0.8  # similarity from which documents are near-duplicates, as for Gopher (Rae et al., 2021, appendix A.1.1)
 AHEAD = 4  # documents per process that may be ready before those in front of them are written
 NEEDED = {"pdf": "pypdf", "html": "selectolax"}
 
 
-class Here:
+class Here(InProcess):
     """Documents prepared in this process, without a limit of time or memory."""
 
     def __init__(self) -> None:
-        self._jobs: deque[tuple[Any, tuple[Any, ...]]] = deque()
-
-    def put(self, key: Any, *job: Any) -> None:
-        """Add a job."""
-        self._jobs.append((key, job))
-
-    def get(self) -> tuple[Any, Any]:
-        """Do the next job."""
-        key, job = self._jobs.popleft()
-        return key, prepare(*job)
-
-    def close(self) -> None:
-        """Nothing is left to end."""
+        super().__init__(prepare)
 
 
 @dataclass
@@ -113,7 +101,7 @@ def ingest(
     benchmarks: Benchmarks | None = None,
     near: float = NEAR,
     processes: int = 0,
-    pool: Callable[[], Pool | Here] | None = None,
+    pool: Callable[[], Jobs] | None = None,
 ) -> Funnel:
     """Collect the documents of files and folders in `folder`, or what is missing of them.
 
@@ -160,9 +148,7 @@ def ingest(
     return funnel
 
 
-def _prepared(
-    files: list[File], start: int, rules: Rules, pool: Pool | Here, ahead: int
-) -> Iterator[tuple[Item, Prepared]]:
+def _prepared(files: list[File], start: int, rules: Rules, pool: Jobs, ahead: int) -> Iterator[tuple[Item, Prepared]]:
     """The documents from `start` on in order, each with what was made of it."""
     total = sum(file.size for file in files)
     coming = items(files, rules.limits)
