@@ -16,7 +16,8 @@ NAME = f"HiGHS {metadata.version('highspy')}"
 GAP = 1e-9
 DUAL = 1e-10  # HiGHS' least tolerance of reduced costs; at its default of 1e-7 costs below that count as none
 SMALLEST = 1e-12  # HiGHS leaves out smaller coefficients of rows; by default it already does so below 1e-9
-FEW = 20_000  # entries of a model below which the feasibility jump costs a quarter of the time and saves nothing
+# entries of a model below which there is no feasibility jump: a quarter of the time of the families' models
+FEW = 20_000
 LARGEST_SCALE = 100  # exponent of 2 by which costs are scaled
 SEMI_UPPER = 1e4  # HiGHS turns a semi-continuous variable into rows with its upper bound as coefficient
 STATUS = {

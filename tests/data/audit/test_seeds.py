@@ -1,15 +1,11 @@
-"""The public seeds: the audit names the same rows as an independent run of each program in a plain process.
+"""The public seeds: the audit names the same rows as an independent run of each program.
 
-That run shares no code with the audit: it cuts program and files out of the row by itself, and asks gurobipy, where it
-is installed, of what the program built; otherwise the recorder stands in for it.
+That run shares only the sandbox with the audit: it cuts program and files out of the row by itself, and asks gurobipy,
+where it is installed, of what the program built; otherwise the recorder stands in for it.
 """
 
 import json
 import math
-import os
-import subprocess
-import sys
-from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,14 +13,12 @@ import pytest
 
 import trex.paths
 from trex.data.audit.run import VERDICTS, audit
+from trex.solver.sandbox import Limits, Sandbox
 
 SEEDS = Path(trex.paths.CHECKOUT).parent / "shared" / "benchmarks" / "public_seeds.jsonl"
 REAL = find_spec("gurobipy") is not None
 DRIVER = """
-import json, sys
-if not {real}:
-    from trex.solver import recorder
-    recorder.install()
+import json
 import gurobipy as gp
 built = []
 first = gp.Model.__init__
@@ -32,7 +26,7 @@ def kept(self, *arguments, **named):
     first(self, *arguments, **named)
     built.append(self)
 gp.Model.__init__ = kept
-exec(compile(open("program.py").read(), "program.py", "exec"), {{"__name__": "__main__"}})
+exec(compile(open("seed.py").read(), "seed.py", "exec"), {"__name__": "__main__"})
 model = built[-1]
 model.Params.OutputFlag = 0
 model.update()
@@ -42,10 +36,10 @@ if model.Status == 4:
     model.Params.DualReductions = 0
     model.optimize()
 optimal = model.Status == 2
-print("FOUND " + json.dumps({{
+print("FOUND " + json.dumps({
     "status": model.Status, "beyond": beyond, "value": model.ObjVal if optimal else None,
     "away": sum(abs(v.X) >= 1e-6 for v in model.getVars()) if optimal else None,
-}}))
+}))
 """
 
 
@@ -69,34 +63,20 @@ def parts(row: dict) -> tuple[str, dict[str, str]]:
     return "\n".join(lines), files
 
 
-def run(row: dict, folder: Path) -> dict:
-    """What a plain process finds of one seed."""
+def run(row: dict, sandbox: Sandbox) -> dict:
+    """What another solver finds of one seed."""
     code, files = parts(row)
-    folder.mkdir()
-    for name, content in {**files, "program.py": code}.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(content)
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", DRIVER.format(real=REAL)],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+    done = sandbox.run(DRIVER, {**files, "seed.py": code}, Limits(seconds=120.0))
     found = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
-    return json.loads(found[-1][6:]) if done.returncode == 0 and found else {"failed": done.stderr[-500:]}
+    return json.loads(found[-1][6:]) if done.status == "ok" and found else {"failed": done.message}
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not SEEDS.is_file(), reason="the public seeds are not here")
 def test_the_audit_names_the_rows_that_an_independent_run_names(tmp_path: Path):
     rows = [json.loads(line) for line in SEEDS.read_text().splitlines()]
-    with ThreadPoolExecutor(2) as pool:
-        found = dict(
-            zip(
-                [row["id"] for row in rows],
-                pool.map(lambda row: run(row, tmp_path / row["id"]), rows),
-                strict=True,
-            )
-        )
+    with Sandbox(gurobi="gurobi" if REAL else "recorder") as sandbox:
+        found = {row["id"]: run(row, sandbox) for row in rows}
     audit(SEEDS, tmp_path / "out", processes=2, seconds=60.0)
     verdicts = {v["id"]: v for v in map(json.loads, (tmp_path / "out" / VERDICTS).read_text().splitlines())}
     assert list(verdicts) == list(found)
