@@ -7,7 +7,7 @@ import re
 from trex.data.ingest.html_text import read_html
 from trex.data.ingest.pdf_text import read_pdf
 from trex.data.ingest.reading import Limits, Reading, Refused, one_line
-from trex.data.ingest.sources import licence, misstated
+from trex.data.ingest.sources import LICENCES, licence, misstated
 
 MARKS = (  # byte order marks; the longer ones first
     (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"), (codecs.BOM_UTF8, "utf-8-sig"),
@@ -35,7 +35,6 @@ MAGIC = (
 FRONT_MATTER = re.compile(r"---[ \t]*\n(.{0,20000}?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 FRONT_TITLE = re.compile(r"^title:[ \t]*(['\"]?)(.+?)\1[ \t]*$", re.MULTILINE)
 HEADING = re.compile(r"^# +(.+?)[ #]*$", re.MULTILINE)
-LICENCES = ("licence", "license")  # keys of a row with its licence
 ORIGIN = ("source", "url")  # keys of a row that say where it is from
 
 

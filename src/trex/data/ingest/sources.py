@@ -23,6 +23,7 @@ FORMATS = {
 SIDECARS = (".licence", ".license")
 SIDECAR_SIZE = 1 << 16  # bytes
 SAID = re.compile(r"\s*(SPDX-License-Identifier|licen[cs]e|source)\s*:\s*(\S.*)", re.IGNORECASE)
+LICENCES = ("licence", "license")  # keys of a row with its licence
 # controls, formats (zero width, bidirectional), halves, private ones, separators of lines and paragraphs
 UNSEEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 NO_LICENCE = {"", "none", "unknown", "noassertion", "n/a", "na", "null", "-", "?"}  # what says that there is none

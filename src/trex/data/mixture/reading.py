@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyarrow import ipc, parquet
 
 from trex.data.documents import Document
+from trex.data.ingest.sources import LICENCES
 from trex.data.mixture.embedded import embedded
 from trex.data.mixture.recipe import Source
 from trex.data.mixture.text import UNKNOWN, Text
@@ -26,7 +27,6 @@ DOCUMENTS, PLAN = "documents.jsonl", "plan.json"  # as `trex.data.engine` names 
 STATE, SPLITS = "state.json", "dataset_dict.json"  # as `datasets` names them
 JSONL = (".jsonl", ".ndjson", ".jsonl.gz", ".jsonl.zst", ".jsonl.bz2")
 TABLES = (".parquet", ".arrow")
-LICENCES = ("licence", "license")
 NAMES = ("source", "url", "id")  # keys that say where a text comes from
 BATCH = 256  # texts of a table that are in memory at a time
 SPLIT = re.compile(r"(train|validation|valid|val|dev|test)(?=[-_.0-9]|$)")
