@@ -18,13 +18,13 @@ import tyro
 
 from trex import paths
 from trex.eval import benchmarks, prompts, runs
-from trex.eval.endpoint import Recorded
 from trex.eval.execute import Executing, execute
 from trex.eval.generate import generate
 from trex.eval.items import Item
 from trex.eval.judging import judge_run
 from trex.eval.plan import Plan
 from trex.eval.planted import KINDS, planted
+from trex.eval.recorded_answers import Recorded
 from trex.eval.rows import Key
 from trex.eval.sets import family_items, items
 from trex.eval.summary import summarise

@@ -19,13 +19,13 @@ from trex.commands.data_rewrite import rewrite
 from trex.commands.errors import told
 from trex.data import engine
 from trex.data.documents import read_jsonl
+from trex.data.endpoint import EndpointError
 from trex.data.engine import DOCUMENTS, Here, Settings
 from trex.data.plan import Plan
 from trex.data.problem import DataError
 from trex.data.rewriting import Prose
 from trex.data.rewritten import REFUSED, REWRITTEN, faults
 from trex.data.verification import verify_folder
-from trex.eval.rows import EvaluationError
 
 SPEC = importlib.util.spec_from_file_location("bad_endpoint", Path(__file__).parent / "eval" / "bad_endpoint.py")
 assert SPEC is not None and SPEC.loader is not None
@@ -130,7 +130,7 @@ def test_the_budget_ends_a_run_that_goes_on(folder: Path, capsys: pytest.Capture
 
 def test_an_endpoint_that_turns_away_ends_the_run_in_one_line(folder: Path) -> None:
     with Rewriter(texts(folder), misdeeds={str(k): ["401"] for k in range(COUNT)}) as server:
-        with pytest.raises(EvaluationError, match="turns requests away: status 401") as raised:
+        with pytest.raises(EndpointError, match="turns requests away: status 401") as raised:
             rewrite(folder, server.url, "m")
         line = told(raised.value)
         assert line is not None and line.startswith("trex: http") and "\n" not in line
@@ -205,9 +205,9 @@ def test_what_cannot_be_rewritten_is_told(folder: Path) -> None:
     ):  # fmt: skip
         with pytest.raises(DataError, match=said):
             rewrite(folder, "http://127.0.0.1:1/v1", "m", **arguments)
-    with pytest.raises(EvaluationError, match="base_url"):
+    with pytest.raises(EndpointError, match="base_url"):
         rewrite(folder, "127.0.0.1", "m")
-    with pytest.raises(EvaluationError, match="is not set"):
+    with pytest.raises(EndpointError, match="is not set"):
         rewrite(folder, "http://127.0.0.1:1/v1", "m", api_key_variable="TREX_NO_SUCH_KEY")
     lines = (folder / DOCUMENTS).read_bytes().splitlines(keepends=True)
     (folder / DOCUMENTS).write_bytes(b"".join(lines[:-1]))

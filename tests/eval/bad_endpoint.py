@@ -11,6 +11,14 @@ from typing import Any
 
 Key = tuple[str, int]
 STATUS = {"401": 401, "403": 403, "404": 404, "400": 400, "408": 408, "429": 429, "500": 500, "503": 503}
+USAGE: dict[str, dict[str, Any] | None] = {  # answers that do not say what was used, or what cannot be
+    "no-usage": None,
+    "too-much": {"prompt_tokens": 10**9, "completion_tokens": 3, "total_tokens": 10**9 + 3},
+    "negative": {"prompt_tokens": 7, "completion_tokens": -50, "total_tokens": -43},
+    "cached": {
+        "prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10, "prompt_tokens_details": {"cached_tokens": 5}
+    },
+}  # fmt: skip
 
 
 class BadEndpoint:
@@ -31,6 +39,7 @@ class BadEndpoint:
             text,
         )
         self.requests: Counter[Key] = Counter()
+        self.answered: Counter[Key] = Counter()  # whole answers that were sent, cut ones included
         self.times: dict[Key, list[float]] = defaultdict(list)
         self.bodies: list[dict[str, Any]] = []
         self.keys: list[str] = []
@@ -124,8 +133,13 @@ def handler(owner: BadEndpoint) -> type[BaseHTTPRequestHandler]:
         def answer(self, key: Key, what: str) -> None:
             owner.end.wait(owner.delay_s)
             whole = json.dumps(completion(owner.text(key))).encode()
+            if what in ("ok", "length", *USAGE):
+                with owner.lock:
+                    owner.answered[key] += 1
             if what == "ok":
                 self.send(whole)
+            elif what in USAGE:
+                self.send(json.dumps({**completion(owner.text(key)), "usage": USAGE[what]}).encode())
             elif what in STATUS:
                 said = f"told to say {what}; you sent {self.headers.get('Authorization')}"
                 self.send(json.dumps({"error": {"message": said, "type": "t", "code": None}}).encode(), STATUS[what])

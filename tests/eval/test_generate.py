@@ -23,10 +23,11 @@ import pytest
 
 pytest.importorskip("inspect_ai")
 
-from trex.eval.endpoint import Endpoint, Recorded, retry_after
-from trex.eval.generate import generate, pause_s
+from trex.data.endpoint import Endpoint, EndpointError, Settings, pause_s, retry_after
+from trex.eval.generate import generate
 from trex.eval.items import Item
-from trex.eval.plan import Plan, Settings, start
+from trex.eval.plan import Plan, start
+from trex.eval.recorded_answers import Recorded
 from trex.eval.rows import EvaluationError, Row, finished, latest, read
 
 
@@ -218,7 +219,7 @@ def test_the_key_is_sent_and_written_nowhere(tmp_path: Path, monkeypatch: pytest
         assert SECRET not in path.read_text()
     assert len(rows_of(tmp_path)) == 2
     monkeypatch.delenv("SOME_KEY")
-    with pytest.raises(EvaluationError, match=r"\$SOME_KEY is not set"):
+    with pytest.raises(EndpointError, match=r"\$SOME_KEY is not set"):
         generate(plan, prompts, tmp_path, endpoint(server.url, api_key_variable="SOME_KEY"))
 
 
@@ -274,7 +275,7 @@ def test_an_endpoint_that_is_not_there_marks_its_samples(tmp_path: Path) -> None
     ],
 )
 def test_what_an_endpoint_does_not_accept(changed: dict[str, object], said: str) -> None:
-    with pytest.raises(EvaluationError) as caught:
+    with pytest.raises(EndpointError) as caught:
         Endpoint(**{"base_url": "http://h/v1", "model": "m", **changed})  # type: ignore[arg-type]
     assert said in str(caught.value) and "hidden" not in str(caught.value)
 
@@ -311,7 +312,7 @@ DRIVER = """
 import json, os, signal, sys
 from pathlib import Path
 import openai, inspect_ai.model._providers.openai_compatible  # once, for all children
-from trex.eval.endpoint import Endpoint
+from trex.data.endpoint import Endpoint
 from trex.eval.generate import generate
 from trex.eval.plan import Plan
 for line in sys.stdin:

@@ -19,13 +19,13 @@ import pytest
 import trex.paths
 from trex.data.program import program
 from trex.eval import benchmarks, judging, rows, runs, sets
-from trex.eval.endpoint import Recorded
 from trex.eval.execute import Executing, execute
 from trex.eval.generate import generate
 from trex.eval.items import Item
 from trex.eval.judge import Judging, judge_answer
 from trex.eval.judging import judge_run
 from trex.eval.plan import Plan
+from trex.eval.recorded_answers import Recorded
 from trex.eval.rows import EvaluationError
 from trex.eval.summary import compare_folders, summarise, text
 from trex.eval.workers import Died, Worker, judge_all, judging_work, longest_s

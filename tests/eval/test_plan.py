@@ -7,9 +7,9 @@ from types import MappingProxyType
 
 import pytest
 
-from trex.eval.endpoint import Endpoint
+from trex.data.endpoint import Endpoint, EndpointError, Settings
 from trex.eval.items import Item
-from trex.eval.plan import Plan, Settings, start
+from trex.eval.plan import Plan, start
 from trex.eval.rows import EvaluationError
 
 ITEMS = (
@@ -136,7 +136,7 @@ def test_what_a_plan_does_not_accept(changed: dict[str, object], said: str) -> N
     ],
 )
 def test_what_settings_do_not_accept(name: str, value: float) -> None:
-    with pytest.raises(EvaluationError, match=name):
+    with pytest.raises(EndpointError, match=name):
         Settings(**{name: value})  # type: ignore[arg-type]
 
 

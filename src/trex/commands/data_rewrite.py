@@ -10,9 +10,8 @@ import tyro
 
 if TYPE_CHECKING:
     from trex.data.documents import Document
+    from trex.data.endpoint import Ask, Endpoint, Settings
     from trex.data.rewritten import Store
-    from trex.eval.endpoint import Ask, Endpoint
-    from trex.eval.plan import Settings
 
 Folder = tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="FOLDER")]]
 
@@ -54,11 +53,9 @@ def rewrite(
         timeout_s: Seconds of one request.
         retries: Requests again for an answer that did not come, after growing pauses.
     """
+    from trex.data.endpoint import Endpoint, Settings, run_apart
     from trex.data.problem import DataError
     from trex.data.rewritten import store
-    from trex.eval.endpoint import Endpoint
-    from trex.eval.generate import run_apart
-    from trex.eval.plan import Settings
 
     for name, value, least in (
         ("count", count, 1), ("attempts", attempts, 1), ("max-requests", max_requests, 1), ("retries", retries, 0),
@@ -149,9 +146,7 @@ class _Run:
 
     async def _reply(self, k: int, chat: "list[dict[str, str]]", tried: int, ask: "Ask") -> str | None:
         """The text of an answer; None where none came, or no request is left."""
-        from trex.eval.endpoint import AskError
-        from trex.eval.generate import pause_s
-        from trex.eval.rows import EvaluationError
+        from trex.data.endpoint import AskError, EndpointError, pause_s
 
         for attempt in range(1, self.endpoint.attempts + 1):
             if self.max_requests is not None and self.requests >= self.max_requests:
@@ -164,7 +159,7 @@ class _Run:
             except AskError as error:
                 wait_s = error.wait_s or 0.0
                 if error.stop:
-                    raise EvaluationError(f"{self.endpoint.base_url} turns requests away: {error}") from None
+                    raise EndpointError(f"{self.endpoint.base_url} turns requests away: {error}") from None
                 if not error.again or attempt == self.endpoint.attempts or wait_s > self.endpoint.longest_wait_s:
                     asks = f"; the server asks to wait {wait_s:.0f} s" if wait_s > self.endpoint.longest_wait_s else ""
                     self.errors[k] = f"{error}{asks}"

@@ -11,7 +11,8 @@ import tyro
 from tyro.extras import SubcommandApp
 
 if TYPE_CHECKING:
-    from trex.eval.endpoint import Endpoint, Recorded
+    from trex.data.endpoint import Endpoint
+    from trex.eval.recorded_answers import Recorded
 
 evaluation = SubcommandApp()
 Run = tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="FOLDER")]]
@@ -81,9 +82,10 @@ def run(
         gurobi: What `import gurobipy` gives: our recorder over HiGHS and SCIP, or the real one.
         unsafe: Run programs even where no sandbox works.
     """
+    from trex.data.endpoint import Settings
     from trex.eval import prompts, runs, selection
     from trex.eval.generate import check, generate
-    from trex.eval.plan import Plan, Settings
+    from trex.eval.plan import Plan
 
     found = selection.items(sets, benchmarks, limit, items, families, seed)
     pool = selection.examples(interface, benchmarks, shots, seed)
@@ -230,7 +232,8 @@ def _source(
     model: str, endpoint: str, answers: Path | None, checkpoint: Path | None, api_key_variable: str, concurrency: int,
     timeout_s: float, attempts: int,
 ) -> "Iterator[Endpoint | Recorded]":  # fmt: skip
-    from trex.eval.endpoint import Endpoint, Recorded
+    from trex.data.endpoint import Endpoint
+    from trex.eval.recorded_answers import Recorded
     from trex.eval.rows import EvaluationError
 
     named = {"--endpoint": endpoint, "--answers": answers, "--checkpoint": checkpoint}
@@ -244,11 +247,10 @@ def _source(
     if answers is not None:
         yield Recorded.read(answers)
     elif checkpoint is not None:
-        from trex.serve.local import serving
+        from trex.commands.serving import served
 
-        print(f"trex: serving {checkpoint}", file=sys.stderr)
-        with serving(str(checkpoint), model or checkpoint.name) as address:
-            yield Endpoint(address, model or checkpoint.name, "", concurrency, timeout_s, attempts)
+        with served(checkpoint, model, concurrency, timeout_s, attempts) as source:
+            yield source
     else:
         yield Endpoint(endpoint, model, api_key_variable, concurrency, timeout_s, attempts)
 

@@ -6,18 +6,16 @@ samples to go on from, takes over the terminal, and does not say how often a sam
 
 import asyncio
 import itertools
-import random
-import threading
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tqdm import tqdm
 
+from trex.data.endpoint import ROLES, Ask, AskError, Endpoint, Messages, pause_s, run_apart
 from trex.eval import plan as plans
-from trex.eval.endpoint import ROLES, Ask, AskError, Endpoint, Recorded
-from trex.eval.plan import ANSWERS, Messages, Plan
+from trex.eval.plan import ANSWERS, Plan
+from trex.eval.recorded_answers import Recorded
 from trex.eval.rows import EvaluationError, Key, Row, Writer, finished, writer
 
 Prompts = Mapping[str, Messages]
@@ -53,33 +51,6 @@ def generate(plan: Plan, prompts: Prompts, folder: Path, source: Endpoint | Reco
         rows = [answers.latest[found] for found in plan.keys]
     errors = {(row["item"], row["sample"]): str(row["error"]) for row in rows if not finished(row)}
     return Generated(len(rows) - len(errors), len(errors), requests, errors)
-
-
-def run_apart(work: Coroutine[Any, Any, Any]) -> Any:
-    """The result of a coroutine, run in a thread: an event loop may run in this one, as in a notebook.
-
-    KeyboardInterrupt cancels it and is raised again once it has ended.
-    """
-    loop = asyncio.new_event_loop()
-    task = loop.create_task(work)
-    thread = threading.Thread(target=_drive, args=(loop, task), name="trex-generate", daemon=True)
-    thread.start()
-    try:
-        thread.join()
-    except BaseException:
-        loop.call_soon_threadsafe(task.cancel)
-        thread.join()
-        raise
-    return task.result()
-
-
-def _drive(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any]) -> None:
-    asyncio.set_event_loop(loop)
-    try:
-        loop.run_until_complete(asyncio.wait([task]))
-        loop.run_until_complete(loop.shutdown_asyncgens())
-    finally:
-        loop.close()
 
 
 async def _ask_all(plan: Plan, prompts: Prompts, missing: Sequence[Key], answers: Writer, endpoint: Endpoint) -> int:
@@ -127,15 +98,6 @@ async def _sample(plan: Plan, messages: Messages, found: Key, ask: Ask, endpoint
                 return row
         await asyncio.sleep(pause_s(endpoint, attempt, asked_s))
     raise AssertionError("the loop only ends by returning")
-
-
-def pause_s(endpoint: Endpoint, attempt: int, asked_s: float = 0.0) -> float:
-    """Seconds to wait after attempt 1, 2, …: at least what the endpoint asks, else doubling from one to the next.
-
-    A random part keeps requests that failed together from coming back together.
-    """
-    own_s = min(endpoint.backoff_s * 2.0 ** min(attempt - 1, 60), endpoint.longest_wait_s)
-    return max(own_s / 2, asked_s) + random.uniform(0, own_s / 2)
 
 
 def check(plan: Plan, prompts: Prompts, folder: Path, source: Endpoint | Recorded) -> None:

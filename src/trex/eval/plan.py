@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
+from trex.data.endpoint import EndpointError, Messages, Settings
 from trex.eval.items import SETS, Item
 from trex.eval.rows import EvaluationError, Key, read_json
 from trex.files import locked, write_atomic
@@ -17,26 +18,6 @@ from trex.files import locked, write_atomic
 FILE = "plan.json"
 ANSWERS = "answers.jsonl"
 INTERFACES = ("pyomo", "gurobipy", "highspy")
-Messages = Sequence[Mapping[str, str]]  # of a chat: role and content
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How answers are sampled; None leaves a setting to the endpoint. Sample k is asked with seed + k.
-
-    Raises EvaluationError for a value out of range.
-    """
-
-    temperature: float | None = None
-    top_p: float | None = None
-    max_tokens: int | None = None
-    seed: int | None = None
-
-    def __post_init__(self) -> None:
-        _check("temperature", self.temperature, (int, float), 0, 100, "a number from 0 to 100")
-        _check("top_p", self.top_p, (int, float), 0, 1, "a number from 0 to 1")
-        _check("max_tokens", self.max_tokens, int, 1, 2**31, "a whole number from 1")
-        _check("seed", self.seed, int, 0, 2**62, f"a whole number from 0 to {2**62}")
 
 
 @dataclass(frozen=True)
@@ -109,7 +90,7 @@ class Plan:
         try:
             parts = {"sets": tuple(row["sets"]), "items": tuple(row["items"]), "settings": Settings(**row["settings"])}
             return cls(**{**row, **parts})
-        except EvaluationError as error:
+        except (EvaluationError, EndpointError) as error:
             raise EvaluationError(f"{path}: {error}") from None
         except TypeError as error:
             raise EvaluationError(f"{path}: sets, items or settings are not those of a plan: {error}") from None
@@ -179,7 +160,5 @@ def _flat(plan: Plan) -> dict[str, Any]:
 
 
 def _check(name: str, value: Any, kind: Any, low: float, high: float, accepted: str) -> None:
-    if value is None and name not in ("shots", "samples"):
-        return
     if not isinstance(value, kind) or isinstance(value, bool) or not math.isfinite(value) or not low <= value <= high:
         raise EvaluationError(f"{name} = {value!r:.80}; accepted: {accepted}")

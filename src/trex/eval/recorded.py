@@ -8,13 +8,13 @@ from typing import Any
 
 from trex.data.program import program
 from trex.eval import prompts, runs
-from trex.eval.endpoint import Recorded
 from trex.eval.execute import Executing, execute
 from trex.eval.generate import check, generate
 from trex.eval.items import Item
 from trex.eval.judge import Judging
 from trex.eval.judging import judge_run
 from trex.eval.plan import Plan
+from trex.eval.recorded_answers import Recorded
 from trex.eval.rows import Key
 from trex.eval.sets import family_items, problem_of
 from trex.eval.summary import summarise

@@ -4,9 +4,10 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from trex.data.endpoint import Messages
 from trex.eval import rows
 from trex.eval.items import Item
-from trex.eval.plan import FILE, Messages, Plan, make_folder, sha256
+from trex.eval.plan import FILE, Plan, make_folder, sha256
 from trex.eval.rows import EvaluationError, Row
 from trex.files import write_atomic
 

@@ -1,45 +1,76 @@
-"""Where answers come from: any OpenAI-compatible endpoint, asked through inspect-ai, or a file of recorded answers."""
+"""Any OpenAI-compatible endpoint, asked through inspect-ai, and what becomes of a request."""
 
 import asyncio
-import hashlib
 import math
 import os
+import random
 import re
+import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from trex.eval.plan import Messages, Settings
-from trex.eval.rows import EvaluationError, Key, Row, key, read_json
+from trex.data.problem import DataError
 
 SHOWN = 300  # letters of an endpoint's error that a row keeps
 STOP = (401, 403, 404)  # no other request will fare better
 AGAIN = (408, 429)  # and 5xx
+LATE = (408, 499)  # given up in the middle: unlike other 4xx it may have cost something
+NOT_SENT = ("ConnectError", "ConnectTimeout")  # httpx: no connection was made
 ROLES = ("system", "user", "assistant")
 REFUSED = ("model_length", "content_filter")  # how inspect tells of a status 400 that it takes for an answer
+Messages = Sequence[Mapping[str, str]]  # of a chat: role and content
+Answered = dict[str, Any]  # status, text, error, finish, usage, seconds; reasoning where there is some
+
+
+class EndpointError(DataError):
+    """An endpoint or a setting of its requests is not what is accepted."""
 
 
 class AskError(Exception):
-    """One request got no answer. again: whether another may; wait_s: what the endpoint asked to wait, in seconds."""
+    """One request got no answer. again: whether another may; wait_s: what the endpoint asked to wait, in seconds.
 
-    def __init__(self, message: str, *, again: bool, stop: bool = False, wait_s: float | None = None) -> None:
+    stop: no other request will fare better. free: it surely cost nothing, being refused or never sent.
+    """
+
+    def __init__(
+        self, message: str, *, again: bool, stop: bool = False, wait_s: float | None = None, free: bool = False
+    ) -> None:
         super().__init__(message)
-        self.again, self.stop, self.wait_s = again, stop, wait_s
+        self.again, self.stop, self.wait_s, self.free = again, stop, wait_s, free
 
 
-Ask = Callable[[Messages, int | None], Awaitable[Row]]
+Ask = Callable[[Messages, int | None], Awaitable[Answered]]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How answers are sampled; None leaves a setting to the endpoint. Sample k is asked with seed + k.
+
+    Raises EndpointError for a value out of range.
+    """
+
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        _check("temperature", self.temperature, (int, float), 0, 100, "a number from 0 to 100")
+        _check("top_p", self.top_p, (int, float), 0, 1, "a number from 0 to 1")
+        _check("max_tokens", self.max_tokens, int, 1, 2**31, "a whole number from 1")
+        _check("seed", self.seed, int, 0, 2**62, f"a whole number from 0 to {2**62}")
 
 
 @dataclass(frozen=True)
 class Endpoint:
     """An OpenAI-compatible server, and how patiently it is asked. The key is read from the environment when asking.
 
-    Raises EvaluationError for a setting that is not accepted.
+    Raises EndpointError for a setting that is not accepted.
     """
 
     base_url: str  # up to and with /v1
@@ -61,32 +92,32 @@ class Endpoint:
             usable = False
         secret = usable and bool("@" in parts.netloc or parts.query or parts.fragment)
         if secret:  # which must not get into an error either
-            raise EvaluationError(
+            raise EndpointError(
                 f"base_url of {parts.hostname} holds a user, a query or a fragment; accepted: http(s)://host[:port]/path"
                 ", with the key in an environment variable"
             )
         if not usable or re.search(r"[\s\x00-\x1f]", self.base_url):
-            raise EvaluationError(f"base_url = {self.base_url!r:.200}; accepted: http(s)://host[:port]/path")
+            raise EndpointError(f"base_url = {self.base_url!r:.200}; accepted: http(s)://host[:port]/path")
         object.__setattr__(self, "base_url", self.base_url.rstrip("/"))
         if not self.model or self.model != self.model.strip():
-            raise EvaluationError(f"model = {self.model!r:.200}; accepted: the name that the endpoint gives its model")
+            raise EndpointError(f"model = {self.model!r:.200}; accepted: the name that the endpoint gives its model")
         for name in ("concurrency", "attempts"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 10_000:
-                raise EvaluationError(f"{name} = {value!r:.80}; accepted: whole numbers from 1 to 10000")
+                raise EndpointError(f"{name} = {value!r:.80}; accepted: whole numbers from 1 to 10000")
         for name in ("timeout_s", "backoff_s", "longest_wait_s"):
             value = getattr(self, name)
             if not isinstance(value, (int, float)) or not math.isfinite(value) or value <= 0:
-                raise EvaluationError(f"{name} = {value!r:.80}; accepted: positive numbers of seconds")
+                raise EndpointError(f"{name} = {value!r:.80}; accepted: positive numbers of seconds")
 
     def api_key(self) -> str:
-        """The key, "" where none is sent. Raises EvaluationError where the variable holds none."""
+        """The key, "" where none is sent. Raises EndpointError where the variable holds none."""
         if not self.api_key_variable:
             return ""
         value = os.environ.get(self.api_key_variable, "").strip()
         if not value or not re.fullmatch(r"[!-~]+", value):
             found = "holds no key" if value else "is not set"
-            raise EvaluationError(f"${self.api_key_variable} {found}; put the endpoint's key there")
+            raise EndpointError(f"${self.api_key_variable} {found}; put the endpoint's key there")
         return value
 
     @asynccontextmanager
@@ -95,14 +126,14 @@ class Endpoint:
 
         Requests and answers are made by inspect's provider for such endpoints; the object around it, inspect's Model,
         is left out, since it changes the whole process: another sys.excepthook, in notebooks another asyncio. The
-        client's own retries are switched off: `generate` retries, so that attempts are counted.
+        client's own retries are switched off: who asks retries, so that attempts are counted.
         """
         try:
             import openai
             from inspect_ai.model import GenerateConfig
             from inspect_ai.model._providers.openai_compatible import OpenAICompatibleAPI
         except ImportError as error:
-            raise EvaluationError(f"{error.name} is not installed; install with: pip install -e '.[eval]'") from None
+            raise EndpointError(f"{error.name} is not installed; install with: pip install -e '.[eval]'") from None
         secret = self.api_key()
         client = openai.DefaultAsyncHttpxClient(timeout=self.timeout_s)
         config = GenerateConfig(
@@ -113,16 +144,18 @@ class Endpoint:
             http_client=client, max_retries=0,
         )  # fmt: skip
 
-        async def ask(messages: Messages, seed: int | None) -> Row:
+        async def ask(messages: Messages, seed: int | None) -> Answered:
             started = time.monotonic()
             request = provider.generate(_chat(messages), [], "none", config.merge(GenerateConfig(seed=seed)))
             try:
                 async with asyncio.timeout(self.timeout_s):
                     result = await request
-                output = result[0] if isinstance(result, tuple) else result  # beside inspect's record of the request
+                output, call = (
+                    result if isinstance(result, tuple) else (result, None)
+                )  # inspect's record of the request
                 if isinstance(output, Exception):
                     raise output
-                return {**_answer(output), "seconds": round(time.monotonic() - started, 3)}
+                return {**_answer(output, bool(call and call.error)), "seconds": round(time.monotonic() - started, 3)}
             except TimeoutError:
                 raise AskError(f"no answer within {self.timeout_s:g} s", again=True) from None
             except AskError:
@@ -134,81 +167,6 @@ class Endpoint:
             yield ask
 
 
-@dataclass(frozen=True)
-class Recorded:
-    """Answers that were recorded before, by item and sample, with the hash of their file."""
-
-    texts: Mapping[Key, str]
-    sha256: str
-
-    @staticmethod
-    def read(path: Path) -> "Recorded":
-        """Read JSON lines of item, sample and text. Raises EvaluationError that names file and line of a bad one."""
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            raise EvaluationError(f"{path} cannot be read: {error.strerror}") from None
-        texts: dict[Key, str] = {}
-        for number, line in enumerate(data.splitlines(), start=1):
-            if not line.strip():
-                continue
-            where = f"{path}, line {number}"
-            row = read_json(line, where)
-            try:
-                found, text = key(row), row.get("text")
-            except EvaluationError as error:
-                raise EvaluationError(f"{where}: {error}") from None
-            if not isinstance(text, str):
-                raise EvaluationError(f"{where}: 'text' is {text!r:.80}; accepted: a text")
-            if found in texts:
-                raise EvaluationError(f"{where}: item {found[0]!r}, sample {found[1]} is there twice")
-            texts[found] = text
-        return Recorded(texts, hashlib.sha256(data).hexdigest())
-
-    @property
-    def samples(self) -> int:
-        """How many samples an item has at most: the largest sample's number and one."""
-        return 1 + max((sample for _, sample in self.texts), default=0)
-
-    def not_asked(self, keys: Iterable[Key]) -> str:
-        """What of the answers none of these keys asks for, in words; "" where all are asked for.
-
-        Raises EvaluationError where not one is.
-        """
-        asked = set(keys)
-        items = {item for item, _ in asked}
-        unknown = [found for found in self.texts if found[0] not in items]
-        beyond = [found for found in self.texts if found[0] in items and found not in asked]
-        if not self.texts:
-            raise EvaluationError("there are no recorded answers; accepted: at least one, of an item that is asked")
-        reasons = [
-            f"{len(found)} {why} (the first: {found[0][0]}, sample {found[0][1]})"
-            for found, why in ((unknown, "of items that are not asked"), (beyond, "of samples that are not asked"))
-            if found
-        ]
-        dropped = f"{len(unknown) + len(beyond)} of {len(self.texts)} recorded answers are not used: "
-        if len(unknown) + len(beyond) == len(self.texts):
-            raise EvaluationError(f"{dropped}{', '.join(reasons)}; accepted: answers of items that are asked")
-        return dropped + ", ".join(reasons) if reasons else ""
-
-    def row(self, found: Key) -> Row:
-        """The answers row of a sample; one with status "error" where it was not recorded."""
-        text = self.texts.get(found)
-        row = {
-            "item": found[0],
-            "sample": found[1],
-            "status": "ok" if text is not None else "error",
-            "text": text or "",
-        }
-        return {
-            **row,
-            "error": "" if text is not None else "no recorded answer",
-            "attempts": 0,
-            "seconds": 0.0,
-            "usage": None,
-        }
-
-
 def _chat(messages: Messages) -> list[Any]:
     from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageUser
 
@@ -216,15 +174,19 @@ def _chat(messages: Messages) -> list[Any]:
     return [kinds[message["role"]](content=message["content"]) for message in messages]
 
 
-def _answer(output: Any) -> Row:
-    """What a row says of inspect's ModelOutput. An empty text and one that ends at a limit are answers."""
+def _answer(output: Any, refused: bool) -> Answered:
+    """What a row says of inspect's ModelOutput. An empty text and one that ends at a limit are answers.
+
+    refused: inspect made it of an error's status.
+    """
     if not output.choices:
         raise AskError(f"an answer without choices {output.error or ''}".strip(), again=True)
     if output.stop_reason in REFUSED and output.usage is None:
-        raise AskError(f"refused by the endpoint: {output.completion:.{SHOWN}}", again=False)
+        raise AskError(f"refused by the endpoint: {output.completion:.{SHOWN}}", again=False, free=refused)
     usage = None
     if output.usage is not None:
-        usage = {"input": output.usage.input_tokens, "output": output.usage.output_tokens}
+        kinds = (output.usage.input_tokens, output.usage.input_tokens_cache_read, output.usage.input_tokens_cache_write)
+        usage = {"input": sum(count or 0 for count in kinds), "output": output.usage.output_tokens}
     finish = {"max_tokens": "length"}.get(output.stop_reason, output.stop_reason)
     row = {"status": "ok", "text": output.completion, "error": "", "finish": finish, "usage": usage}
     content = output.message.content
@@ -245,9 +207,10 @@ def _failure(error: Exception, secret: str) -> AskError:
     if secret:
         message = message.replace(secret, "[key]")
     again = status is None or status in AGAIN or status >= 500
+    free = type(error.__cause__).__name__ in NOT_SENT if status is None else 400 <= status < 500 and status not in LATE
     headers = getattr(getattr(error, "response", None), "headers", {})
     wait_s = retry_after(headers.get("retry-after", ""), time.time()) if again else None
-    return AskError(" ".join(message.split())[:SHOWN], again=again, stop=status in STOP, wait_s=wait_s)
+    return AskError(" ".join(message.split())[:SHOWN], again=again, stop=status in STOP, wait_s=wait_s, free=free)
 
 
 def retry_after(value: str, now: float) -> float | None:
@@ -260,3 +223,46 @@ def retry_after(value: str, now: float) -> float | None:
         except (TypeError, ValueError, OverflowError):
             return None
     return max(seconds, 0.0) if math.isfinite(seconds) else None
+
+
+def pause_s(endpoint: Endpoint, attempt: int, asked_s: float = 0.0) -> float:
+    """Seconds to wait after attempt 1, 2, …: at least what the endpoint asks, else doubling from one to the next.
+
+    A random part keeps requests that failed together from coming back together.
+    """
+    own_s = min(endpoint.backoff_s * 2.0 ** min(attempt - 1, 60), endpoint.longest_wait_s)
+    return max(own_s / 2, asked_s) + random.uniform(0, own_s / 2)
+
+
+def run_apart(work: Coroutine[Any, Any, Any]) -> Any:
+    """The result of a coroutine, run in a thread: an event loop may run in this one, as in a notebook.
+
+    KeyboardInterrupt cancels it and is raised again once it has ended.
+    """
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(work)
+    thread = threading.Thread(target=_drive, args=(loop, task), name="trex-generate", daemon=True)
+    thread.start()
+    try:
+        thread.join()
+    except BaseException:
+        loop.call_soon_threadsafe(task.cancel)
+        thread.join()
+        raise
+    return task.result()
+
+
+def _drive(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any]) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_until_complete(asyncio.wait([task]))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        loop.close()
+
+
+def _check(name: str, value: Any, kind: Any, low: float, high: float, accepted: str) -> None:
+    if value is None:
+        return
+    if not isinstance(value, kind) or isinstance(value, bool) or not math.isfinite(value) or not low <= value <= high:
+        raise EndpointError(f"{name} = {value!r:.80}; accepted: {accepted}")
