@@ -3,13 +3,12 @@
 Notes only: a text may tell what does not matter, and a program may compute what the text says in words.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from trex.data.audit.facts import Facts
 from trex.data.audit.findings import Finding, line
-from trex.data.audit.quantities import CodeNumbers, Quantity, digits, of_code, prose, words
+from trex.data.audit.quantities import CodeNumbers, Quantity, digits, of_code, power_of_ten, prose, words
 from trex.data.audit.rows import Row
 
 CONVERSIONS = frozenset({0, 1, 2, -1, 0.5, 0.01, 7, 12, 24, 30, 52, 60, 100, 365, 1000, 1440, 3600})
@@ -31,7 +30,7 @@ def numbers(row: Row, facts: Facts) -> Iterator[Finding]:
     sums = _Sums(sorted({value for q in told for value in _readings(q)})[:MOST])
     strange, parts = [], set[float]()
     for value in sorted(code.used):
-        if any(abs(value) * unit in explained for unit in UNITS) or _power_of_ten(value):
+        if any(abs(value) * unit in explained for unit in UNITS) or power_of_ten(value):
             continue
         pair = sums.find(abs(value))
         if pair:
@@ -95,11 +94,6 @@ def _unused(told: list[Quantity], code: CodeNumbers, parts: _Values, given: _Val
         ):
             continue
         yield value
-
-
-def _power_of_ten(value: float) -> bool:
-    """1000, 1e-6 and the like: bounds that stand for infinity, and tolerances."""
-    return bool(re.fullmatch(r"1(?:e[+-]\d+)?", f"{abs(value):.12e}".replace(".000000000000", "")))
 
 
 def _spaced(content: str) -> str:

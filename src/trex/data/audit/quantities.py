@@ -108,6 +108,11 @@ def words(text: str) -> set[float]:
     return found
 
 
+def power_of_ten(value: float) -> bool:
+    """1000, 1e-6 and the like: bounds that stand for infinity, and tolerances."""
+    return bool(re.fullmatch(r"1(?:e[+-]\d+)?", f"{abs(value):.12e}".replace(".000000000000", "")))
+
+
 def _half(number: str) -> float:
     """Half a unit of the last digit of a number in digits."""
     mantissa, _, power = number.lower().partition("e")

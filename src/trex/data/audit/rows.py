@@ -145,6 +145,8 @@ def _text(content: Any) -> str | None:
 def _files(row: dict[str, Any], problem: str) -> dict[str, str]:
     """The files of a row: those in its text, and its own `files`, which come first. Raises DataError for others."""
     own = row.get("files") or {}
+    if isinstance(own, str):  # as JSON, where all rows of a set are to have the same type
+        own = _value(own.encode("utf-8", "surrogatepass"))[0]
     if not isinstance(own, dict) or not all(isinstance(content, str) for content in own.values()):
         raise DataError(f"its files are {own!r:.60}; accepted: an object of texts by name")
     return {**attached.split(problem)[1], **{_plain(name): _plain(content) for name, content in own.items()}}
