@@ -1,10 +1,11 @@
-"""Documents per second of the engine, programs executed, and the memory of its processes over the run.
+"""Documents per second of the engine, or dialogues of the flywheel, and the memory of its processes over the run.
 
     python bench/documents.py                                  # 10,000 documents of difficulty 3
     python bench/documents.py --count 1000 --difficulty 1 2 3 4
+    python bench/documents.py --dialogues --difficulty 1 2 3 4  # of the embedded author, over all buckets
 
-One line: documents per second in all and in each tenth of the run, and the largest resident memory of each tenth, of
-the engine and all its processes together (a page that several share counts for each of them).
+Programs are executed. One line: documents per second in all and in each tenth of the run, and the largest resident
+memory of each tenth, of the engine and all its processes together (a page that several share counts for each of them).
 """
 
 import json
@@ -28,10 +29,12 @@ TENTHS = 10
 
 @dataclass(frozen=True)
 class Options:
-    """One run of `trex data generate` on this machine."""
+    """One run of `trex data generate`, or of `trex data flywheel`, on this machine."""
 
     output: Path = paths.runs() / "bench" / "documents.jsonl"
     """JSONL file, written whole"""
+    dialogues: bool = False
+    """`trex data flywheel` with the embedded author"""
     count: int = 10_000
     difficulty: tuple[int, ...] = (3,)
     seed: int = 0
@@ -45,9 +48,10 @@ def main(options: Options) -> int:
     """Run, write the line, print it."""
     with tempfile.TemporaryDirectory(dir=options.folder, prefix="trex-bench-") as name:
         out = Path(name) / "documents"
+        what, lines = ("flywheel", "candidates.jsonl") if options.dialogues else ("generate", "documents.jsonl")
         command = [
-            *(sys.executable, "-m", "trex", "data", "generate", "--out", str(out), "--count", str(options.count)),
-            *("--seed", str(options.seed), "--processes", str(options.processes)),
+            *(sys.executable, "-m", "trex", "data", what, *(() if options.dialogues else ("--out",)), str(out)),
+            *("--count", str(options.count), "--seed", str(options.seed), "--processes", str(options.processes)),
             *("--difficulty", *map(str, options.difficulty)),
         ]
         begin = time.perf_counter()
@@ -56,14 +60,14 @@ def main(options: Options) -> int:
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as engine, tqdm(total=options.count) as bar:
             while engine.poll() is None:
                 time.sleep(TICK_S)
-                seen, new = _lines(out / "documents.jsonl", seen)
+                seen, new = _lines(out / lines, seen)
                 done += new
                 samples.append((time.perf_counter() - begin, done, _resident(engine.pid)))
                 bar.update(new)
         seconds = time.perf_counter() - begin
         if engine.returncode:
             return engine.returncode
-        refused = _lines(out / "refusals.jsonl")[1]
+        refused = done - options.count if options.dialogues else _lines(out / "refusals.jsonl")[1]
     row = {
         "count": options.count, "difficulty": options.difficulty, "seed": options.seed, "seconds": round(seconds, 1),
         "documents_per_s": round(options.count / seconds, 2), "refused": refused, **_tenths(samples, options.count),

@@ -26,8 +26,22 @@ app.command(solver.solve)
 app.command(solver.compare)
 SHOWN = 12  # changed values of one record that `trex publish` lists
 # commands that keep what they have finished, and options that take several values
-RESUMED = {"reproduce", "download", "dequantize", "convert", "eval", "generate", "ingest", "rewrite", "audit"}
-MANY = ("--chapter", "--set", "--sets", "--k", "--modes", "--difficulty", "--languages")
+RESUMED = {
+    "reproduce",
+    "download",
+    "dequantize",
+    "convert",
+    "eval",
+    "generate",
+    "ingest",
+    "rewrite",
+    "audit",
+    "flywheel",
+}
+MANY = (
+    "--chapter", "--set", "--sets", "--k", "--modes", "--difficulty", "--languages", "--structures", "--tasks",
+    "--styles", "--domains",
+)  # fmt: skip
 
 
 @app.command

@@ -9,12 +9,16 @@ import tyro
 from tyro.extras import SubcommandApp
 
 from trex.commands.data_audit import audit
+from trex.commands.data_dialogues import dialogues
 from trex.commands.data_export import export
+from trex.commands.data_flywheel import flywheel
 from trex.commands.data_ingest import ingest
 from trex.commands.data_rewrite import rewrite
 
 data = SubcommandApp()
 data.command(audit)
+data.command(dialogues)
+data.command(flywheel)
 data.command(ingest)
 data.command(export)
 data.command(rewrite)
@@ -44,7 +48,7 @@ def generate(
     Args:
         out: Folder for plan.json, documents.jsonl, refusals.jsonl and README.md.
         count: Documents, from 1, over all combinations of families, modes and difficulties.
-        seed: Other seeds share no instance. From 1,000,000 on they are kept for evaluation and not accepted.
+        seed: Other seeds share no instance. From 900,000 on they are kept for dialogues and for evaluation.
         families: Problem families; all by default.
         modes: DP (data in the problem), DT (in tables), DPS (in a file); all by default.
         difficulty: 1 to 4; all by default.
@@ -57,12 +61,15 @@ def generate(
     from trex.data import engine
     from trex.data.card import write_card
     from trex.data.decontamination import Benchmarks
-    from trex.data.plan import HELD_OUT, Plan
+    from trex.data.plan import FLYWHEEL, HELD_OUT, Plan
     from trex.data.problem import DataError
     from trex.data.statistics import statistics, text
 
-    if seed >= HELD_OUT:
-        raise DataError(f"seed {seed}; accepted: below {HELD_OUT:,}, which evaluation keeps from there on")
+    if seed >= FLYWHEEL:
+        raise DataError(
+            f"seed {seed}; accepted: below {FLYWHEEL:,}; `trex data flywheel` has those from there on, and evaluation "
+            f"those from {HELD_OUT:,} on"
+        )
     plan = Plan.of(count, seed, families or None, modes or None, difficulty or None)
     kept_out = None if benchmarks is None else Benchmarks.read(benchmarks)
     settings = engine.Settings(plan, near, "" if kept_out is None else kept_out.sha256, execute)

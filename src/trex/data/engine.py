@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from trex.data.collection import Collection
 from trex.data.decontamination import Benchmarks
-from trex.data.documents import read_jsonl
+from trex.data.documents import Document, read_jsonl
 from trex.data.gates import GATES
 from trex.data.near_duplicates import THRESHOLD
 from trex.data.plan import ATTEMPTS, MOST, Plan
@@ -112,8 +112,8 @@ def _work(
                     number, found = pool.get()
                     outcomes[number] = _ended(found) if isinstance(found, Died) else found
                 outcome = outcomes.pop(k)
-                if not outcome.gate:
-                    outcome = done.refusal(outcome)
+                if not outcome.gate and (said := done.refusal(outcome)) is not None:
+                    outcome = Outcome(gate=said[0], reason=said[1], data=Document.from_line(outcome.line).data)
                 if not outcome.gate:
                     break
                 _write(refusals, _row(plan, k, attempts[k], outcome))

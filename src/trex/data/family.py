@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trex.data.contract import Contract
-from trex.data.problem import Field, IndexSet, Instance, Problem, Sizes, generator
+from trex.data.problem import DataError, Field, IndexSet, Instance, Problem, Sizes, generator
 from trex.data.scenario import Scenario, dress
 
 
@@ -43,10 +43,21 @@ class Family:
         """The family's name: that of its module."""
         return self.model.__module__.rsplit(".", 1)[-1]
 
-    def problem(self, seed: int, difficulty: int) -> Problem:
-        """The instance of a seed, with its scenario. Raises DataError for an unknown difficulty or a bad seed."""
+    @property
+    def domains(self) -> tuple[str, ...]:
+        """The businesses that its problems are set in."""
+        return tuple(dict.fromkeys(scenario.domain for scenario in self.scenarios))
+
+    def problem(self, seed: int, difficulty: int, domain: str = "") -> Problem:
+        """The instance of a seed, with its scenario, one of `domain` where that is given.
+
+        Raises DataError for an unknown difficulty or domain, or a bad seed.
+        """
         instance = self.sample(generator(self.name, seed, difficulty), difficulty)
         rng = generator(self.name, seed, difficulty, "scenario")
-        scenario = rng.choice(self.scenarios)
+        scenarios = [scenario for scenario in self.scenarios if domain in ("", scenario.domain)]
+        if not scenarios:
+            raise DataError(f"domain {domain!r:.60} of {self.name}; accepted: {', '.join(self.domains)}")
+        scenario = rng.choice(scenarios)
         data = dress(instance, self.sets, scenario, rng)
         return Problem(self.name, seed, difficulty, data, scenario.domain, dict(scenario.words))

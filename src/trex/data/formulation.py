@@ -1,43 +1,59 @@
 """The mathematical model of a problem in words and LaTeX, and its solution in words, written from the contract."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from trex.data.contract import BINARY, CONTINUOUS, DOMAINS, FREE, INTEGER, Variables
 from trex.data.family import Family
 from trex.data.problem import Problem, nice, sentence
 from trex.data.wording import filled
 
+Line = tuple[str, str, str]
 LONGEST_ANSWER = 60  # variables that are told one by one
 KINDS = {CONTINUOUS: "continuous", INTEGER: "whole numbers", BINARY: "yes or no", FREE: "continuous, of either sign"}
 
 
 def formulation(family: Family, words: Mapping[str, str]) -> str:
-    """Sets, parameters, variables, objective and constraints."""
+    """Sets, parameters, variables, objective and constraints of a family, in the scenario's words."""
     contract = family.contract
-    sets = [f"- ${s.symbol}$: the {filled(s.plural, words)} (${s.letter}$)" for s in family.sets]
-    parameters = []
-    for field in family.fields:
-        unit = filled(field.unit, words)
-        parameters.append(f"- ${field.symbol}$: {filled(field.title, words)}" + (f" ({unit})" if unit else ""))
-    variables = [
-        f"- ${v.symbol} {DOMAINS[v.domain]}$, {KINDS[v.domain]}: {filled(v.meaning, words)}" for v in contract.variables
-    ]
-    goal = " + ".join(term.formula for term in contract.objective).replace("+ -", "- ")
-    lines = [rf"\{contract.sense[:3]}\ & {goal} \\"]
-    for number, clause in enumerate(contract.constraints):
+    return model_text(
+        [(s.symbol, filled(s.plural, words), s.letter) for s in family.sets],
+        [(f.symbol, filled(f.title, words), filled(f.unit, words)) for f in family.fields],
+        [(v.symbol, v.domain, filled(v.meaning, words)) for v in contract.variables],
+        contract.sense,
+        [term.formula for term in contract.objective],
+        [(clause.name, clause.formula, clause.over) for clause in contract.constraints],
+    )
+
+
+def model_text(
+    sets: Sequence[Line], parameters: Sequence[Line], variables: Sequence[Line], sense: str, terms: Sequence[str],
+    constraints: Sequence[Line],
+) -> str:  # fmt: skip
+    """A model in words and LaTeX.
+
+    sets: symbol, meaning, letter. parameters: symbol, meaning, unit. variables: symbol, domain, meaning. constraints:
+    name, formula, what it holds for. sense: minimize or maximize.
+    """
+    parts = {
+        "Sets": [f"- ${symbol}$: the {meaning} (${letter}$)" for symbol, meaning, letter in sets],
+        "Parameters": [
+            f"- ${symbol}$: {meaning}" + (f" ({unit})" if unit else "") for symbol, meaning, unit in parameters
+        ],
+        "Variables": [
+            f"- ${symbol} {DOMAINS[domain]}$, {KINDS[domain]}: {meaning}" for symbol, domain, meaning in variables
+        ],
+    }
+    goal = " + ".join(terms).replace("+ -", "- ")
+    lines = [rf"\{sense[:3]}\ & {goal} \\"]
+    for number, (name, formula, over) in enumerate(constraints):
         start = r"\text{s.t.}\ & " if number == 0 else "& "
-        over = f" && {clause.over}" if clause.over else " &&"
-        lines.append(rf"{start}{clause.formula}{over} && \text{{({clause.name.replace('_', ' ')})}} \\")
+        where = f" && {over}" if over else " &&"
+        lines.append(rf"{start}{formula}{where} && \text{{({name.replace('_', ' ')})}} \\")
     lines[-1] = lines[-1].removesuffix(r" \\")
     body = "\n".join(lines)
-    parts = [
-        "Sets:\n" + "\n".join(sets),
-        "Parameters:\n" + "\n".join(parameters),
-        "Variables:\n" + "\n".join(variables),
-        f"$$\n\\begin{{aligned}}\n{body}\n\\end{{aligned}}\n$$",
-    ]
-    return "\n\n".join(parts)
+    told = [f"{name}:\n" + "\n".join(items) for name, items in parts.items() if items]
+    return "\n\n".join([*told, f"$$\n\\begin{{aligned}}\n{body}\n\\end{{aligned}}\n$$"])
 
 
 def answer(family: Family, problem: Problem, objective: float, values: Mapping[str, float], unique: str) -> str:

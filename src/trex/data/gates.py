@@ -5,6 +5,7 @@ Gates raise `Refused`, which names the gate and the reason: refusals are data to
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -151,11 +152,17 @@ def stated(problem: Problem, mode: str, text: Text) -> None:
 
 def used(family: Family, data: Instance) -> None:
     """Building the model reads every number of the instance."""
-    read: set[tuple[str, ...]] = set()
-    family.model(_watched(data, (), read))
+    read = reads(family.model, data)
     unread = [path for path in _paths(data) if path not in read]
     if unread:
         raise Refused("use", f"{'.'.join(unread[0])} and {len(unread) - 1} other numbers are not used by the model")
+
+
+def reads(build: Callable[[Instance], Any], data: Instance) -> set[tuple[str, ...]]:
+    """The places of the data that building a model reads: paths of keys, those of whole levels among them."""
+    read: set[tuple[str, ...]] = set()
+    build(_watched(data, (), read))
+    return read
 
 
 class _Watched(dict[str, Any]):

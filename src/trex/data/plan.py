@@ -11,6 +11,7 @@ from trex.data.rendering import MODES
 MOST = 10_000_000  # documents of a plan
 ATTEMPTS = 100  # instances that are drawn for a document until one passes
 SEED_STRIDE = MOST * ATTEMPTS  # so that no two documents, of whatever seeds and attempts, share an instance's seed
+FLYWHEEL = 900_000  # seeds of plans from here to HELD_OUT are those of dialogues
 HELD_OUT = 1_000_000  # seeds of plans from here on are for evaluation; documents for training have smaller ones
 
 
@@ -55,9 +56,9 @@ class Plan:
         return cls(
             count,
             seed,
-            _chosen("family", families, names()),
-            _chosen("mode", modes, MODES),
-            _chosen("difficulty", levels, DIFFICULTIES),
+            chosen("family", families, names()),
+            chosen("mode", modes, MODES),
+            chosen("difficulty", levels, DIFFICULTIES),
         )
 
     def item(self, k: int, attempt: int = 0) -> Item:
@@ -72,7 +73,7 @@ class Plan:
         return Item(self.families[family], self.modes[mode], seed, difficulty)
 
 
-def _chosen(what: str, given: Sequence | None, known: Sequence) -> tuple:
+def chosen(what: str, given: Sequence | None, known: Sequence) -> tuple:
     """The given names, each checked; all known ones for None."""
     chosen = tuple(known if given is None else (given,) if isinstance(given, str) else given)
     for item in chosen:

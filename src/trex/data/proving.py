@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 from trex.data import families, gates
 from trex.data.documents import Document, write_up
 from trex.data.near_duplicates import signature
@@ -48,11 +46,6 @@ def written(document: Document) -> Outcome:
         statement,
         signature(statement).tobytes(),
     )
-
-
-def signed(outcome: Outcome) -> np.ndarray:
-    """The signature of a document's statement."""
-    return np.frombuffer(outcome.signature, dtype=np.uint32)
 
 
 def sandbox() -> Sandbox:

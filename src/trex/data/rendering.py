@@ -31,11 +31,14 @@ class Text:
     others: tuple[float, ...]
 
 
-def render(problem: Problem, mode: str) -> Text:
-    """The problem's text; the order of its parts varies with the seed. Raises DataError for an unknown mode."""
+def render(problem: Problem, mode: str, family: Family | None = None) -> Text:
+    """The problem's text; the order of its parts varies with the seed. Raises DataError for an unknown mode.
+
+    family: that of the problem with some clauses changed; the problem's own where it is not given.
+    """
     if mode not in MODES:
         raise DataError(f"mode {mode!r}; accepted: {', '.join(MODES)}")
-    family = families.get(problem.family)
+    family = family or families.get(problem.family)
     telling = tell(family, problem)
     rng = generator(problem.family, problem.seed, problem.difficulty, "order")
     rules = " ".join((*telling.rules, telling.integrality))

@@ -136,6 +136,13 @@ def lines() -> tuple[Line, ...]:
              f"({v['breaches_told_by_optimum']})"),
         Line("documents proved by two solvers, two formulations and the sandbox, and proved again", "04_data",
              "cpt_engine", lambda v: f"{v['verified']} of {v['documents']}; {v['refused']} instances refused"),
+        Line("dialogues of the embedded author that all gates let through; attempts", "04_data", "sft_flywheel",
+             lambda v: f"{v['dialogues']} in {v['attempts']} attempts"),
+        Line("planted faults of 15 kinds that the gates refuse; good dialogues that they refuse", "04_data",
+             "gates_and_cleaning", lambda v: f"{v['caught']} of {v['faults']}; {v['good_refused']} of {v['good']}",
+             command="trex reproduce --chapter 04_data/04_gates_and_cleaning --set rows=240 --set faults=75"),
+        Line("public seeds at hand: refused by the audit; accepted and read as right / wrong / doubtful", "04_data",
+             "seed_audit", _seeds, command="trex reproduce --chapter 04_data/05_audit_public_seeds --set seeds=FILE"),
         Line("held-out loss of the tiny model, before → after CPT (unigram; bigram frequencies)", "05_cpt_sft", "cpt",
              lambda v: f"{v['parameters']:,} parameters, {v['tokens']:,} tokens: {v['held_out_before']:.2f} → "
                        f"{v['held_out_after']:.2f} nats ({v['unigram_held_out']:.2f}; {v['bigram_held_out']:.2f})"),
@@ -185,6 +192,13 @@ def _own_programs(values: dict[str, Any]) -> str:
     """pass@1 of the reference programs in the structural set, by two ways of counting."""
     recorded, published_way = (values["pass@1"][way]["b4o_orgeval"]["estimate"] for way in ("recorded", "as published"))
     return f"{recorded:.1%} of the rows at hand ({published_way:.1%})"
+
+
+def _seeds(values: dict[str, Any]) -> str:
+    """Rows that the audit refused, and how a reader read those that it accepted."""
+    read = values["seeds_read"]["accepted"]
+    accepted = " / ".join(str(read[name]) for name in ("right", "wrong", "doubtful"))
+    return f"{values['verdicts']['refused']} of {values['rows']}; {accepted}"
 
 
 def _reasons(counts: dict[str, int]) -> str:

@@ -1,0 +1,1 @@
+"""The flywheel of training dialogues: seeds, intermediate representations, authors, gates, rounds and export."""
