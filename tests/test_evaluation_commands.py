@@ -109,7 +109,4 @@ def test_chosen_items_alone_are_asked(trex: Run, answers: Path, tmp_path: Path, 
 def test_a_folder_that_is_a_file(trex: Run, answers: Path, capsys: pytest.CaptureFixture) -> None:
     for folder in (answers, answers / "run"):
         assert trex("run", folder, "--answers", answers, "--families", COUNT) == 2
-        assert (
-            capsys.readouterr().err
-            == f"trex: {folder} is a file, or below one; accepted: a run's folder, or a new one\n"
-        )
+        assert capsys.readouterr().err == f"trex: {folder} is a file, or below one; accepted: a folder, or a new one\n"

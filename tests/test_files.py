@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from trex.files import folder_atomic, locked, put_folder
+from trex.files import folder_atomic, locked, make_folder, put_folder
 
 HOLD = """
 import pathlib, sys
@@ -21,6 +21,16 @@ with locked(pathlib.Path(sys.argv[1])):
 
 def names(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
+
+
+def test_a_file_in_the_way_of_a_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("kept")
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(NotADirectoryError, match="is a file, or below one; accepted: a folder"):
+            make_folder(path)
+    make_folder(tmp_path / "a" / "b")
+    make_folder(tmp_path / "a" / "b")
+    assert names(tmp_path) == ["a", "a/b", "file"]
 
 
 def test_everything_is_on_the_disk_before_a_folder_takes_its_name(

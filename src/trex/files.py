@@ -27,6 +27,19 @@ def write_atomic(path: Path, data: bytes) -> None:
         raise
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder with those above it; one that is there stays.
+
+    Raises NotADirectoryError where a file is in the way, PermissionError for a folder that cannot be written into.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise NotADirectoryError(f"{folder} is a file, or below one; accepted: a folder, or a new one") from None
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(f"{folder} cannot be written into; accepted: a folder that can")
+
+
 @contextmanager
 def folder_atomic(folder: Path, replace: bool = False) -> Iterator[Path]:
     """An empty folder beside `folder` to fill, which takes its name when the block ends, and goes if it raises.

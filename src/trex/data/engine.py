@@ -24,7 +24,7 @@ from trex.data.near_duplicates import THRESHOLD
 from trex.data.plan import ATTEMPTS, MOST, Plan
 from trex.data.problem import DataError
 from trex.data.proving import Outcome, prove, written
-from trex.files import cut_half_line, locked, write_atomic
+from trex.files import cut_half_line, locked, make_folder, write_atomic
 from trex.solver.workers import Died, InProcess, Jobs, Pool, Work
 
 PLAN, DOCUMENTS, REFUSALS = "plan.json", "documents.jsonl", "refusals.jsonl"
@@ -70,7 +70,7 @@ def generate(
     """
     if processes < 0:
         raise DataError(f"processes {processes}; accepted: whole numbers from 0")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     with locked(folder / ".lock"):
         _claim(folder, settings)
         done, refused = Collection(settings.near, benchmarks or Benchmarks()), Counter[str]()

@@ -4,7 +4,6 @@ import hashlib
 import itertools
 import json
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any, Self
 from trex.data.endpoint import EndpointError, Messages, Settings
 from trex.eval.items import SETS, Item
 from trex.eval.rows import EvaluationError, Key, read_json
-from trex.files import locked, write_atomic
+from trex.files import locked, make_folder, write_atomic
 
 FILE = "plan.json"
 ANSWERS = "answers.jsonl"
@@ -104,7 +103,7 @@ class Plan:
 def start(folder: Path, plan: Plan) -> None:
     """Write the plan into a new run's folder, or check that the run there has the same one.
 
-    Raises EvaluationError that names the first field that differs.
+    Raises EvaluationError that names the first field that differs, OSError where the folder cannot be made.
     """
     make_folder(folder)
     path = folder / FILE
@@ -122,18 +121,6 @@ def start(folder: Path, plan: Plan) -> None:
         if known[name] != value:
             how = _items_differ if name == "items" else _differ
             raise EvaluationError(f"{path} has {how(name, known[name], value)}; go on with that, or take a new folder")
-
-
-def make_folder(folder: Path) -> None:
-    """Make a run's folder where it is not there. Raises EvaluationError where none can be made, or written into."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise EvaluationError(f"{folder} is a file, or below one; accepted: a run's folder, or a new one") from None
-    except OSError as error:
-        raise EvaluationError(f"{folder} cannot be made: {error.strerror}") from None
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise EvaluationError(f"{folder} cannot be written into; accepted: a folder that can")
 
 
 def _differ(name: str, known: Any, asked: Any) -> str:

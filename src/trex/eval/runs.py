@@ -7,9 +7,9 @@ from pathlib import Path
 from trex.data.endpoint import Messages
 from trex.eval import rows
 from trex.eval.items import Item
-from trex.eval.plan import FILE, Plan, make_folder, sha256
+from trex.eval.plan import FILE, Plan, sha256
 from trex.eval.rows import EvaluationError, Row
-from trex.files import write_atomic
+from trex.files import make_folder, write_atomic
 
 ITEMS = "items.jsonl"
 PROMPTS = "prompts.jsonl"
@@ -18,7 +18,7 @@ PROMPTS = "prompts.jsonl"
 def keep_items(folder: Path, items: Iterable[Item], prompts: Mapping[str, Messages] | None = None) -> None:
     """Write the items of a run into its folder, and what is asked about them, unless a plan is there already.
 
-    Raises EvaluationError where the folder cannot be made or written into.
+    Raises OSError where the folder cannot be made or written into.
     """
     make_folder(folder)
     if (folder / FILE).exists() and (folder / ITEMS).exists():

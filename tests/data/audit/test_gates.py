@@ -9,7 +9,7 @@ from trex.data.audit import claims, direction, integrality, numbers, quantities,
 from trex.data.audit.facts import Facts, look
 from trex.data.audit.findings import GATES, NOTE, REFUSE, SEVERITIES, Finding
 from trex.data.audit.rows import Row
-from trex.data.audit.verdicts import findings, judge
+from trex.data.audit.verdicts import findings, judge, verdict
 from trex.data.documents import Document, generate
 from trex.data.proving import sandbox
 from trex.solver.workers import Died
@@ -81,6 +81,14 @@ def test_planted_in_the_program(old: str, new: str, gate: str, kind: str, says: 
 def test_no_program_and_no_answer():
     assert told(seen(Row(1, "a", TEXT, "It is 370."))) == [("code", "none", REFUSE)]
     assert told(seen(Row(1, "a", TEXT, "", "370"))) == [("code", "label only", NOTE)]
+
+
+def test_a_formulation_is_unchecked_where_no_program_is_asked_for():
+    row = Row(1, "a", f"{TEXT} Formulate the model.", "$$\\max\\ 30 t + 20 c$$")
+    assert told(seen(row)) == [("code", "formulation only", NOTE)]
+    assert verdict(row, seen(row), look(row, 10.0))["verdict"] == "unchecked"
+    asked = Row(1, "a", f"{TEXT} Write a program with Pyomo.", row.answer)
+    assert told(seen(asked)) == [("code", "none", REFUSE)]
 
 
 def test_a_loop_without_end_is_ended():

@@ -84,6 +84,11 @@ def test_a_line_that_holds_no_representation_is_named(tmp_path: Path, line: str 
     assert "line 2" in str(error.value) and len(str(error.value)) < 1000
 
 
+def test_a_line_that_is_no_json_does_not_hide_what_a_file_holds(tmp_path: Path) -> None:
+    assert not holds_representations(file(tmp_path, "no json", json.dumps({"problem": "p", "answer": "a"}), "{"))
+    assert holds_representations(file(tmp_path, "no json", f'{{"representation": {made()}}}'))
+
+
 def test_files_without_representations_are_refused(tmp_path: Path) -> None:
     for path in (file(tmp_path, ""), tmp_path / "none", tmp_path):
         with pytest.raises(DataError, match="accepted"):

@@ -22,7 +22,7 @@ from trex.data.audit import report
 from trex.data.audit.rows import Row, check, read
 from trex.data.audit.verdicts import ended, judge
 from trex.data.problem import DataError
-from trex.files import cut_half_line, locked, write_atomic
+from trex.files import cut_half_line, locked, make_folder, write_atomic
 from trex.solver.workers import Died, InProcess, Jobs, Pool, Work
 
 SETTINGS, VERDICTS, SUMMARY, CARD = "settings.json", "verdicts.jsonl", "summary.json", "README.md"
@@ -63,7 +63,7 @@ def audit(
         "file": file.name, "sha256": _sha256(file), "linear": linear, "seconds": seconds,
         "versions": {name: metadata.version(name) for name in VERSIONS},
     }  # fmt: skip
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     with locked(folder / ".lock"):
         _claim(folder, settings)
         tally = report.Tally()

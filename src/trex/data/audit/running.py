@@ -14,13 +14,17 @@ BEYOND = re.compile(
     re.IGNORECASE,
 )
 ADDRESS = re.compile(r"\b0x[0-9a-f]{4,}\b")
+FORMULAS = re.compile(r"\$\$|\\\[|\\begin\{(?:aligned|align|equation|gather)")
+WANTS_PROGRAM = re.compile(r"\b(?:python|pyomo|gurobi(?:py)?|code|highs|cplex|or-tools)\b", re.IGNORECASE)
 TEMPORARY = re.compile(r"(?<![\w.])/(?:[\w.+-]+/)+(?=[\w.+-])")
 
 
 def code(row: Row, facts: Facts) -> Iterator[Finding]:
-    """The answer has a program, and it parses."""
+    """The answer has a program, and it parses; or a formulation, where no program is asked for."""
     if not row.answer:
         yield Finding("code", "label only", f"the row has the label {row.label} and no answer text", NOTE)
+    elif not facts.program.code and FORMULAS.search(row.answer) and not WANTS_PROGRAM.search(row.problem):
+        yield Finding("code", "formulation only", "formulas that no program carries out are not checked", NOTE)
     elif not facts.program.code:
         yield Finding("code", "none", line(facts.program.how), REFUSE)
     elif facts.syntax:

@@ -9,7 +9,7 @@ from trex.data.audit.findings import GATES, REFUSE, Finding, line
 from trex.data.audit.rows import Row
 from trex.solver.workers import Died
 
-ACCEPTED, REFUSED, UNCHECKED = "accepted", "refused", "unchecked"  # the last: a row without an answer to be checked
+ACCEPTED, REFUSED, UNCHECKED = "accepted", "refused", "unchecked"  # the last: a row without a program to be run
 VERDICTS = (ACCEPTED, REFUSED, UNCHECKED)
 
 
@@ -43,7 +43,7 @@ def verdict(row: Row, found: list[Finding], facts: Facts | None = None) -> dict[
     return {
         "line": row.number,
         "id": row.id,
-        "verdict": REFUSED if refused else ACCEPTED if row.answer else UNCHECKED,
+        "verdict": REFUSED if refused else ACCEPTED if facts and facts.program.code else UNCHECKED,
         "findings": [vars(f) for f in sorted(found, key=lambda f: GATES.index(f.gate))],
         "status": solution.status if solution else None,
         "objective": solution.objective if solution and solution.status == "optimal" else None,

@@ -27,7 +27,7 @@ from trex.data.flywheel.run import PLAN
 from trex.data.flywheel.seeds import holds_representations, read_representations, read_seeds
 from trex.data.problem import DataError
 from trex.data.rendering import MODES
-from trex.files import write_atomic
+from trex.files import make_folder, write_atomic
 
 SEEDS = "seeds.jsonl"
 LIMITS = (20, 60, 200)  # numbers of the data beyond which a problem is of the next difficulty
@@ -49,7 +49,7 @@ def from_file(
         said = run_apart(_represent(rows, asking, repairs))
         kept = [None if isinstance(one, Refusal) else one for one in said]
         lines = [json.dumps(_line(*pair), ensure_ascii=False) for pair in zip(rows, said, strict=True)]
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         write_atomic(folder / SEEDS, "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
     found = [seed_parent(row.id, one, row.problem, bool(row.files)) for row, one in zip(rows, kept, strict=True) if one]
     if not found:

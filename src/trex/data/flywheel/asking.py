@@ -19,7 +19,7 @@ from typing import Any
 from trex.data.endpoint import ROLES, Ask, AskError, Endpoint, EndpointError, Messages, Settings, pause_s
 from trex.data.flywheel.ledger import Budget, Ledger, Lines, Priced, Reservation, ledger, lines, read_lines
 from trex.data.problem import DataError
-from trex.files import locked
+from trex.files import locked, make_folder
 
 ANSWERS = "answers.jsonl"
 REQUEST_TOKENS = 256  # that a template may add to a prompt, beside
@@ -202,10 +202,7 @@ async def asking(
         )
     for priced in endpoints:
         priced.endpoint.api_key()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise DataError(f"{folder} is a file, or below one; accepted: a folder, or a new one") from None
+    make_folder(folder)
     async with AsyncExitStack() as stack:
         try:
             stack.enter_context(locked(folder / ".asking.lock"))

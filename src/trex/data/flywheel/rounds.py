@@ -34,7 +34,7 @@ class Rounds:
     def __post_init__(self) -> None:
         """Check ranges."""
         if not 1 <= self.count <= self.most <= LAST:
-            raise DataError(f"{self.count} rounds, {self.most} at most; accepted: 1 to {LAST}, no more than at most")
+            raise DataError(f"rounds {self.count}, most {self.most}; accepted: 1 to {LAST}, rounds no more than most")
         if not 1 <= self.oversampling <= 10:
             raise DataError(f"over-sampling {self.oversampling}; accepted: 1 to 10")
 

@@ -28,7 +28,7 @@ from trex.data.flywheel.report import Summary, card
 from trex.data.flywheel.rounds import Candidate, Progress, Rounds, candidates, due
 from trex.data.near_duplicates import THRESHOLD
 from trex.data.problem import DataError
-from trex.files import cut_half_line, locked, write_atomic
+from trex.files import cut_half_line, locked, make_folder, write_atomic
 from trex.solver.workers import Died, InProcess, Jobs, Work
 from trex.solver.workers import Pool as Processes
 
@@ -85,7 +85,7 @@ def run(
     """
     if processes < 0:
         raise DataError(f"processes {processes}; accepted: whole numbers from 0")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     with locked(folder / ".lock"):
         _claim(folder, settings)
         count = processes or os.cpu_count() or 1

@@ -1,7 +1,7 @@
 """What a run begins from: rows of anyone's file, representations that were made before, and the embedded families."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ def read_seeds(path: Path) -> list[rows.Row]:
 
 
 def holds_representations(path: Path) -> bool:
-    """Whether the first line of a file that is not blank holds a representation. Raises DataError without the file."""
+    """Whether the first object of a JSONL file holds a representation. Raises DataError without the file."""
     return next((KEY in value for _, value in _lines(path) if isinstance(value, dict)), False)
 
 
@@ -52,6 +52,8 @@ def read_representations(path: Path) -> list[Seed]:
     found: dict[str, Seed] = {}
     for number, value in _lines(path):
         where = f"{path}, line {number}"
+        if isinstance(value, DataError):
+            raise value
         if not isinstance(value, dict) or KEY not in value:
             raise DataError(f'{where}: {value!r:.60}; accepted: an object {{"{KEY}": …}}')
         name, problem = value.get("id", f"{path.name}/{number}"), value.get("problem", "")
@@ -84,20 +86,24 @@ def embedded_seeds(structures: Sequence[str] | None = None) -> list[Parent]:
     return found
 
 
-def _lines(path: Path) -> "list[tuple[int, Any]]":
-    """Number and JSON value of every line that is not blank. Raises DataError for a line that is no JSON."""
-    found = []
+def _lines(path: Path) -> Iterator[tuple[int, Any]]:
+    """Number and JSON value of every line that is not blank; a DataError as value of a line that is no JSON.
+
+    Raises DataError for a file that cannot be read.
+    """
     try:
         with path.open("rb") as stream:
             for number, line in enumerate(stream, start=1):
-                if not line.strip():
-                    continue
-                if len(line) > LONGEST_LINE:
-                    raise DataError(f"{path}, line {number}: {len(line):,} bytes; accepted: up to {LONGEST_LINE:,}")
-                try:
-                    found.append((number, json.loads(line.decode("utf-8-sig"))))
-                except (ValueError, RecursionError) as error:
-                    raise DataError(f"{path}, line {number}: no JSON: {error}"[:300]) from None
+                if line.strip():
+                    yield number, _value(line, f"{path}, line {number}")
     except OSError as error:
         raise DataError(f"{path}: {error.strerror or error}; accepted: a JSONL file") from None
-    return found
+
+
+def _value(line: bytes, where: str) -> Any:
+    if len(line) > LONGEST_LINE:
+        return DataError(f"{where}: {len(line):,} bytes; accepted: up to {LONGEST_LINE:,}")
+    try:
+        return json.loads(line.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        return DataError(f"{where}: no JSON: {error}"[:300])

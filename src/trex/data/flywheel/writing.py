@@ -11,6 +11,7 @@ from trex.data.flywheel.bucket import BOTH, CODE, EXPLAINED, FORMULATE, IMPLEMEN
 from trex.data.flywheel.representation import Representation
 from trex.data.problem import nice
 from trex.data.rendering import DATA_FILE
+from trex.data.wording import singular
 
 SYSTEM = (
     "You are an operations-research engineer. You turn decision problems, told in words, into optimisation models and "
@@ -86,8 +87,8 @@ def checklist(found: Representation, mode: str, optimum: float | None) -> list[s
 
     In mode DPS nobody who answers has seen the data: neither how many members there are nor the optimum can be said.
     """
-    counts = {part.name: "" if mode == "DPS" else f"{len(found.data[part.name])} " for part in found.sets}
-    sizes = ", ".join(f"{counts[part.name]}{part.meaning} (`{part.name}`)" for part in found.sets)
+    counts = {part.name: None if mode == "DPS" else len(found.data[part.name]) for part in found.sets}
+    sizes = ", ".join(f"{_counted(counts[part.name], part.meaning)} (`{part.name}`)" for part in found.sets)
     lines = [f"- Sets: {sizes}."] if sizes else []
     for decision in found.decisions:
         lines.append(f"- Decisions: `{decision.name}` ({KINDS[decision.domain]}): {decision.meaning}.")
@@ -98,6 +99,11 @@ def checklist(found: Representation, mode: str, optimum: float | None) -> list[s
     if optimum is not None and mode != "DPS":
         lines.append(f"- Result: the optimum is {nice(optimum)}{' ' + found.unit if found.unit else ''}.")
     return lines
+
+
+def _counted(count: int | None, meaning: str) -> str:
+    """`3 workers`, `1 worker`; without a count `workers`."""
+    return meaning if count is None else f"{count} {singular(meaning) if count == 1 else meaning}"
 
 
 def _summed(found: Representation) -> str:

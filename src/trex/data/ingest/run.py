@@ -23,7 +23,7 @@ from trex.data.ingest.reading import GATES, MEGABYTE, optional
 from trex.data.ingest.sources import File, Item, digest, inventory, items
 from trex.data.near_duplicates import NearDuplicates, Signature, signature
 from trex.data.problem import DataError
-from trex.files import locked
+from trex.files import locked, make_folder
 from trex.solver.workers import Died, InProcess, Jobs, Pool, Work
 
 NEAR = 0.8  # similarity from which documents are near-duplicates, as for Gopher (Rae et al., 2021, appendix A.1.1)
@@ -118,7 +118,7 @@ def ingest(
     rules.check()
     files = inventory(inputs, rules.limits)
     settings = _settings(inputs, files, rules, benchmarks, near)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     with locked(folder / ".lock"):
         claim(folder, settings)
         done, funnel = Collection(near, benchmarks), Funnel()
