@@ -12,7 +12,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import pairwise
+from itertools import pairwise, repeat
 from pathlib import Path
 from typing import Any, Self
 
@@ -166,30 +166,34 @@ class Rows:
         return digest.hexdigest()
 
 
-def pack(documents: Iterable[Sequence[int]], seq_len: int) -> Rows:
+def pack(documents: Iterable[Sequence[int]], seq_len: int, trained: Iterable[Sequence[bool]] | None = None) -> Rows:
     """Lay documents out in rows of `seq_len` positions, several in a row where they fit.
 
     A document of n tokens takes n - 1 positions: the last token is a target only, so that every position trains. It
     stays whole if a row can hold it; of a longer one each full row stands alone, and what is left over is laid out
     like a document. A piece goes on where the one before ended, so each token but the first of a document is
     predicted exactly once. Documents are taken in order, each to the fullest row with room for it (best fit).
+    trained: of each token of each document whether it is a target; all are where it is not given.
     Raises DataError for a document of fewer than 2 tokens, for none, and for `seq_len` below 1.
     """
     if seq_len < 1:
         raise DataError(f"seq_len {seq_len}; accepted: from 1")
-    rows: list[list[tuple[int, Sequence[int]]]] = []
+    rows: list[list[_Piece]] = []
     open_rows: list[tuple[int, int]] = []  # room and number of the rows that are not full, sorted
-    for number, document in enumerate(documents):
-        if len(document) < 2:
-            raise DataError(f"document {number} has {len(document)} tokens; accepted: from 2")
+    masks: Iterable[Sequence[bool] | None] = repeat(None) if trained is None else trained
+    for number, (document, mask) in enumerate(zip(documents, masks, strict=trained is not None)):
+        if len(document) < 2 or (mask is not None and len(mask) != len(document)):
+            told = "" if mask is None else f" and a mask of {len(mask)}"
+            raise DataError(f"document {number} has {len(document)} tokens{told}; accepted: from 2, masks as long")
         for start in range(0, len(document) - 1, seq_len):
-            piece = document[start : start + seq_len + 1]
-            need = len(piece) - 1
+            end = start + seq_len + 1
+            piece = _Piece(number, document[start:end], None if mask is None else mask[start:end])
+            need = len(piece.ids) - 1
             place = bisect_left(open_rows, (need, 0))
             room, row = open_rows.pop(place) if place < len(open_rows) else (seq_len, len(rows))
             if row == len(rows):
                 rows.append([])
-            rows[row].append((number, piece))
+            rows[row].append(piece)
             if room > need:
                 insort(open_rows, (room - need, row))
     if not rows:
@@ -197,15 +201,26 @@ def pack(documents: Iterable[Sequence[int]], seq_len: int) -> Rows:
     return _laid_out(rows, seq_len)
 
 
-def _laid_out(rows: list[list[tuple[int, Sequence[int]]]], seq_len: int) -> Rows:
-    """Rows of the pieces (number of the document, tokens) of each row."""
+@dataclass(frozen=True)
+class _Piece:
+    """A part of a document that stands in one row; its first token is no target."""
+
+    number: int  # of the document
+    ids: Sequence[int]
+    trained: Sequence[bool] | None  # None: all
+
+
+def _laid_out(rows: list[list[_Piece]], seq_len: int) -> Rows:
+    """Rows of the pieces of each row."""
     shape = (len(rows), seq_len)
     tokens, doc_ids, labels = (torch.full(shape, fill) for fill in (EOS, -1, IGNORE))
     for row, pieces in enumerate(rows):
         start = 0
-        for number, piece in pieces:
-            end, ids = start + len(piece) - 1, torch.tensor(piece)
-            tokens[row, start:end], labels[row, start:end], doc_ids[row, start:end] = ids[:-1], ids[1:], number
+        for piece in pieces:
+            end, ids = start + len(piece.ids) - 1, torch.tensor(piece.ids)
+            tokens[row, start:end], labels[row, start:end], doc_ids[row, start:end] = ids[:-1], ids[1:], piece.number
+            if piece.trained is not None:
+                labels[row, start:end][~torch.tensor(piece.trained[1:])] = IGNORE
             start = end
     return Rows(tokens, doc_ids, labels)
 

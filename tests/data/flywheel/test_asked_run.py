@@ -296,7 +296,11 @@ def test_a_budget_that_is_too_small_stops_in_one_line_and_a_larger_one_goes_on(
 def interrupted(folder: Path, line: list[str], models: Sequence[Model], after: int, how: int) -> tuple[int, str]:
     """Start a run, send it a signal when so many more requests have been sent; exit code and standard error."""
     seen = sum(model.requests.total() for model in models)
-    with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+    # which is ignored where tests run in the background
+    heard = partial(signal.signal, signal.SIGINT, signal.default_int_handler)
+    with subprocess.Popen(
+        line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, preexec_fn=heard
+    ) as process:
         end = time.monotonic() + 120
         while sum(m.requests.total() for m in models) < seen + after and process.poll() is None:
             assert time.monotonic() < end

@@ -237,7 +237,7 @@ def test_what_is_not_accepted_writes_nothing(tmp_path: Path) -> None:
             asked(folder, endpoints, ["a"], budget, given)
     assert not folder.exists()
     (tmp_path / "file").touch()
-    with pytest.raises(DataError, match="is a file"):
+    with pytest.raises(NotADirectoryError, match="is a file"):
         asked(tmp_path / "file", [one], ["a"])
 
     async def wrong(messages: Any, seed: Any, preferred: Any) -> None:

@@ -508,7 +508,8 @@ def test_an_export_that_is_ended_in_the_middle_leaves_no_folder(
 ) -> None:
     folder, out = source(*(row(k) for k in range(12))), tmp_path / "out"
     code = (  # ended as the second file is opened for writing
-        "import os, sys\n"
+        "import os, signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # ignored where tests run in the background
         "from pathlib import Path\n"
         "from trex.commands.data_dialogues import dialogues\n"
         "def ended(event, given):\n"

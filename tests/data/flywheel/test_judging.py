@@ -74,7 +74,7 @@ def test_each_gate_refuses_what_it_is_for(gate):
 
 def test_a_number_more_in_the_text_is_seen_unless_the_author_says_that_it_does_not_matter():
     row = good()
-    sentence = "The yard has room for 17 lorries."
+    sentence = "The office has moved to a building with 17 floors."
     told = asked(row, row.problem, f"{sentence} {row.problem}")
     with pytest.raises(Refused, match=r"numbers: 17 of the text are not in the data"):
         judge(told)

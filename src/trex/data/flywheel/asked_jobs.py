@@ -16,12 +16,13 @@ from trex.data.flywheel.asking import Asking
 from trex.data.flywheel.bucket import CLEAN_COT, FORMULATE
 from trex.data.flywheel.dialogue import Cleaning, Dialogue, Message
 from trex.data.flywheel.embedded import Attempt, Parent
-from trex.data.flywheel.gates_on_form import code, safety
+from trex.data.flywheel.gates_on_form import code
 from trex.data.flywheel.looking import look
 from trex.data.flywheel.making import Made, finish
 from trex.data.flywheel.recombine import recombine, representation
 from trex.data.flywheel.representation import Origin, Representation
 from trex.data.flywheel.reviewing import proposed, review
+from trex.data.flywheel.safety import safety
 from trex.data.gates import Refused
 from trex.data.problem import DataError
 from trex.data.rendering import render

@@ -14,7 +14,7 @@ from trex.data.flywheel.wrong import DOMAINS
 from trex.data.gates import Refused
 from trex.data.rendering import DATA_FILE
 
-NAME = "rules"
+NAME = "rule-based cleaner"
 SENSE = re.compile(r"\bpyo\.(minimize|maximize)\b")
 DECLARED = re.compile(r"^    m\.(\w+) = pyo\.Var\(", re.MULTILINE)
 DOMAIN = re.compile(r"\b(?:domain|within)=pyo\.\w+")

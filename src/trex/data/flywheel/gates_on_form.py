@@ -1,29 +1,29 @@
-"""Gates that run nothing: the messages' schema, the layout of a style, the program's safety, and the export."""
+"""Gates that run nothing: the messages' schema, the layout of a style, and the export."""
 
 import ast
 import json
 import math
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from trex.data.audit.facts import parse
-from trex.data.audit.tables import opens
 from trex.data.chat import encode
 from trex.data.extraction import program
-from trex.data.flywheel.bucket import BOTH, CLEAN_COT, CODE, EXPLAINED, FORMULATE, IMPLEMENT, REPAIR
+from trex.data.flywheel.bucket import CLEAN_COT, CODE, EXPLAINED, FORMULATE, REPAIR
 from trex.data.flywheel.dialogue import Dialogue
 from trex.data.flywheel.embedded import NAME as EMBEDDED
 from trex.data.flywheel.writing import (
     ANSWER,
+    ASKED,
     CHECKLIST,
     FAULT,
-    LANGUAGE,
-    MEANT,
     MODEL,
     PROGRAM,
     SYSTEM,
     fenced,
+    model_text,
+    question,
     reply,
 )
 from trex.data.gates import Refused
@@ -32,78 +32,13 @@ from trex.data.rendering import DATA_FILE
 
 LONGEST = 200_000  # characters of a dialogue's messages
 FENCE = re.compile(r"^```\w*\n.*?^```$", re.MULTILINE | re.DOTALL)
-GIVEN = re.compile(rf"^{MODEL}\n\n.*?\$\$\n.*?\n\$\$\n\n", re.DOTALL)
 TOLD_TO_MODELS = re.compile(
     r"\b(?:ignore|disregard|forget)\s+(?:all\s+|any\s+|the\s+|your\s+)*(?:previous|prior|above|earlier)\s+instructions\b"
     r"|\bsystem prompt\b|\bas an AI\b",
     re.IGNORECASE,
 )
-# what the last line of a question must say, whatever its wording
-ASKS: Mapping[str, re.Pattern[str]] = {
-    FORMULATE: re.compile(r"\b(?:model|mathematical program)\b"),
-    IMPLEMENT: re.compile(re.escape(LANGUAGE)),
-    BOTH: re.compile(re.escape(LANGUAGE)),
-    REPAIR: re.compile(r"\b(?:repair|correct|right|as it should be)\b", re.IGNORECASE),
-}
-LONGEST_ASKED = 200  # characters of that line
-MODULES = frozenset(
-    [
-        "pyomo",
-        "gurobipy",
-        "highspy",
-        "math",
-        "json",
-        "itertools",
-        "functools",
-        "collections",
-        "csv",
-        "pathlib",
-        "typing",
-        "dataclasses",
-        "numpy",
-        "pandas",
-        "datetime",
-        "fractions",
-        "statistics",
-        "operator",
-        "string",
-        "re",
-        "random",
-    ]
-)
-FORBIDDEN = frozenset(
-    [
-        "eval",
-        "exec",
-        "compile",
-        "__import__",
-        "globals",
-        "locals",
-        "vars",
-        "getattr",
-        "setattr",
-        "delattr",
-        "input",
-        "breakpoint",
-        "memoryview",
-    ]
-)
-WRITING = frozenset(
-    [
-        "write",
-        "write_text",
-        "write_bytes",
-        "unlink",
-        "mkdir",
-        "rmdir",
-        "touch",
-        "rename",
-        "replace_file",
-        "to_csv",
-        "to_json",
-        "dump",
-    ]
-)
+NAMED = re.compile(r"[\w.:-]{1,100}")  # an id
+LONGEST_NAME = 200  # characters of parent and lineage, which may be anyone's ids
 
 
 def schema(row: Dialogue) -> str:
@@ -118,8 +53,8 @@ def schema(row: Dialogue) -> str:
             raise Refused("schema", f"a text speaks to a model, or of one: {found[0]!r}")
     if empty := [message.role for message in row.messages if not message.content.strip()]:
         raise Refused("schema", f"the message of the {empty[0]} is empty")
-    if lacking := [name for name in ("id", "lineage", "parent", "author") if not getattr(row, name).strip()]:
-        raise Refused("schema", f"the {lacking[0]} is empty")
+    for reason in _descent(row):
+        raise Refused("schema", reason)
     if not math.isfinite(row.optimum):
         raise Refused("schema", f"the optimum is {row.optimum!r}")
     if not row.problem.strip() or row.problem not in row.asked:
@@ -132,13 +67,25 @@ def schema(row: Dialogue) -> str:
     if told.structure != row.bucket.structure or row.bucket.domain not in ("", told.domain):
         raise Refused("schema", f"{told.structure} in {told.domain!r:.60} is not of its bucket")
     origin = told.origin
-    if origin is None and row.author == EMBEDDED:
-        raise Refused("schema", "a dialogue of the embedded author has no origin")
+    if (origin is None) == (row.author == EMBEDDED):
+        raise Refused("schema", f"a dialogue of {row.author!r:.60} {'without' if origin is None else 'with'} an origin")
     if origin is not None and (origin.family, origin.difficulty) != (row.bucket.structure, row.bucket.difficulty):
         raise Refused("schema", f"{origin.family} of difficulty {origin.difficulty} is not of its bucket")
     for reason in (*_layout(row), *_asks(row)):
         raise Refused("schema", reason)
     return f"{len(roles)} messages, {row.bucket.task} in style {row.bucket.style}"
+
+
+def _descent(row: Dialogue) -> Iterator[str]:
+    """A row has a name of its own, an author, and comes of another row or of a seed."""
+    for name in ("lineage", "parent", "author"):
+        value = getattr(row, name)
+        if not value.strip() or len(value) > LONGEST_NAME or any(map(_is_odd, value)) or "\n" in value:
+            yield f"the {name} is {value!r:.80}; accepted: a line of up to {LONGEST_NAME} characters"
+    if not NAMED.fullmatch(row.id):
+        yield f"the id is {row.id!r:.80}; accepted: {NAMED.pattern}"
+    if row.id in (row.parent, row.lineage) or row.generation < 1:
+        yield f"{row.id!r} of generation {row.generation} comes of {row.parent!r:.60} and {row.lineage!r:.60}"
 
 
 def _is_odd(letter: str) -> bool:
@@ -161,7 +108,7 @@ def _layout(row: Dialogue) -> Iterator[str]:
         yield f"an explained answer has one part {MODEL!r}"
     if task == REPAIR and (not row.wrong or fenced(row.wrong) not in row.asked):
         yield "a program is to be repaired, and the user's message does not hold it"
-    if task == REPAIR and style != CODE and FAULT not in answer:
+    if task == REPAIR and style != CODE and not re.match(rf"{re.escape(FAULT)} \S", answer):
         yield f"a repaired program comes with its {FAULT!r}"
     if len(fences) != (task != FORMULATE):
         yield f"the answer has {len(fences)} programs"
@@ -170,14 +117,13 @@ def _layout(row: Dialogue) -> Iterator[str]:
 
 
 def _asks(row: Dialogue) -> Iterator[str]:
-    """Behind the problem and what is given with it stands one line, which asks for the row's task."""
-    rest = row.asked.removeprefix(row.problem).lstrip("\n")
-    if row.bucket.task == IMPLEMENT:
-        rest = GIVEN.sub("", rest, count=1)
-    if row.bucket.task == REPAIR:
-        rest = rest.removeprefix(f"{MEANT}\n\n{fenced(row.wrong)}\n\n")
-    if "\n" in rest or len(rest) > LONGEST_ASKED or not ASKS[row.bucket.task].search(rest):
-        yield f"what is asked is {rest!r:.80}; accepted: one line that asks to {row.bucket.task}"
+    """The user's message is the problem, what is given with it, and one of the requests for the row's task."""
+    task, given = row.bucket.task, (row.problem, model_text(row.representation), row.wrong)
+    if row.asked not in {question(task, turn, *given) for turn in range(len(ASKED[task]))}:
+        last = row.asked.rpartition("\n")[2]
+        yield f"what is asked is {last!r:.80}; accepted: the problem, then a request to {task} in a line"
+    if row.wrong and task != REPAIR:
+        yield f"a program that is to be repaired in a dialogue to {task}"
 
 
 def _parts(row: Dialogue) -> str:
@@ -208,40 +154,6 @@ def _unused(tree: ast.Module) -> list[str]:
     named = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     named |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     return [name for name in defined if name not in named]
-
-
-def safety(row: Dialogue) -> str:
-    """A program imports what modelling needs, opens the row's files only, writes none and evaluates no text."""
-    for source in (row.program, row.second):
-        tree, syntax = parse(source)
-        if tree is None:
-            raise Refused("safety", f"a program that does not parse: {syntax}")
-        for node in ast.walk(tree):
-            for reason in _unsafe(node):
-                raise Refused("safety", f"line {getattr(node, 'lineno', 0)}: {reason}")
-        if other := [name for name in opens(tree) if name not in row.files]:
-            raise Refused("safety", f"the program opens {other[0]!r}; the row's files are {sorted(row.files)}")
-    return "imports, files and calls are those of modelling"
-
-
-def _unsafe(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Import | ast.ImportFrom):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
-        for name in names:
-            if name.partition(".")[0] not in MODULES:
-                yield f"it imports {name!r}"
-    elif isinstance(node, ast.Call):
-        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        if called in FORBIDDEN and isinstance(node.func, ast.Name):
-            yield f"it calls {called}"
-        if called in WRITING and isinstance(node.func, ast.Attribute):
-            yield f"it writes with {called}"
-        if called == "open":
-            modes = [*node.args[1:2], *(k.value for k in node.keywords if k.arg == "mode")]
-            if any(not (isinstance(m, ast.Constant) and m.value in ("r", "rt", "rb")) for m in modes):
-                yield "it opens a file otherwise than for reading"
-    elif isinstance(node, ast.Attribute) and node.attr.startswith("__") and node.attr.endswith("__"):
-        yield f"it reaches for {node.attr}"
 
 
 def export(row: Dialogue) -> str:

@@ -6,6 +6,7 @@ And what an answer and a print-out say of a solution: it satisfies the model and
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import zip_longest
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from trex.data.flywheel.bucket import CLEAN_COT, CODE, EXPLAINED, FORMULATE, IMP
 from trex.data.flywheel.dialogue import Dialogue
 from trex.data.flywheel.recombine import Recombined
 from trex.data.flywheel.representation import Representation, numbers_of
-from trex.data.flywheel.writing import ANSWER, CHECKLIST, KINDS, MODEL, checklist, model_text
+from trex.data.flywheel.writing import ANSWER, CHECKLIST, KINDS, MODEL, PROGRAM, checklist, model_text
 from trex.data.formulation import LONGEST_ANSWER, indices
 from trex.data.gates import DECIMALS, HALF, TOLERANCE, Refused
 from trex.data.problem import sentence
@@ -31,10 +32,10 @@ LINE = re.compile(r"^- (Sets|Decisions|Objective|Constraint|Data|Result)\b:?\s*(
 RELATIVE = 1e-6
 NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
 PRINTED = re.compile(r"^(.+) = (-?[\d.]+(?:e[+-]?\d+)?)$", re.MULTILINE)
-MORE = re.compile(r"- and \d+ more, which the program prints")
-REST = re.compile(
-    r"All other decisions (?:are zero\.|"
-    r"of these kinds are zero\. The program also prints what goes with them: [^\n]+\.)"
+MORE = re.compile(r"- and (\d+) more, which the program prints")
+REST = "All other decisions are zero."
+OTHERS = re.compile(
+    r"All other decisions of these kinds are zero\. The program also prints what goes with them: ([^\n]+)\."
 )
 ROOM = 1e-4  # around a value that was rounded: solvers err where bounds are about their tolerance apart
 SECONDS = 20.0  # for the decisions that an answer leaves out
@@ -45,11 +46,11 @@ def reasoning(row: Dialogue, optimum: float) -> str:
     said = []
     model = model_text(row.representation)
     if row.bucket.task == IMPLEMENT:
-        for reason in (*model_faults(row.representation, row.asked), *_otherwise(model, row.asked)):
+        for reason in model_faults(row.representation, row.asked):
             raise Refused("reasoning", f"the model that is given: {reason}")
         said.append("the model that is given")
     if row.bucket.style != CODE and (MODEL in row.answer or row.bucket.task == FORMULATE):
-        written = () if _is_asked(row) else _otherwise(model, row.answer)
+        written = () if _is_asked(row) else _otherwise(model, row.answer.partition(f"{MODEL}\n\n")[2])
         for reason in (*model_faults(row.representation, row.answer), *written):
             raise Refused("reasoning", f"the answer's model: {reason}")
         said.append("the answer's model")
@@ -66,10 +67,12 @@ def _is_asked(row: Dialogue) -> bool:
 
 
 def _otherwise(model: str, text: str) -> Iterator[str]:
-    """The first line of a representation's model that a text has not."""
-    if model not in text:
-        lines = text.splitlines()
-        yield f"it does not say {next((line for line in model.splitlines() if line not in lines), model)!r:.120}"
+    """The first line of a text up to its program that is not a representation's model, or which it has not."""
+    lines = text.partition(f"\n\n{PROGRAM}\n")[0].split("\n")
+    for line, expected in zip_longest(lines, model.split("\n")):
+        if line != expected:
+            yield f"{line!r:.80} stands for {expected!r:.80}"
+            return
 
 
 def model_faults(found: Representation, text: str) -> Iterator[str]:
@@ -96,9 +99,8 @@ def model_faults(found: Representation, text: str) -> Iterator[str]:
 def checklist_faults(row: Dialogue, optimum: float) -> Iterator[str]:
     """What the checklist of a Clean-CoT answer says otherwise than the program, line by line."""
     found, text = row.representation, row.answer.partition(CHECKLIST)[2]
-    lines = text.strip("\n").split("\n")
-    end = next((k for k, line in enumerate(lines) if not line.startswith("- ")), len(lines))
-    parsed = [LINE.match(line) for line in lines[:end]]
+    lines = text.strip("\n").partition("\n\n")[0].split("\n")
+    parsed = [LINE.match(line) for line in lines]
     if bad := [line for line, match in zip(lines, parsed, strict=False) if match is None]:
         yield f"{bad[0][:60]!r} is no line of a checklist"
         return
@@ -122,10 +124,20 @@ def checklist_faults(row: Dialogue, optimum: float) -> Iterator[str]:
             yield f"its result is {said!r}; the optimum is {optimum!r}"
     if not _is_asked(row):
         right = checklist(found, row.bucket.mode, None if row.bucket.task == FORMULATE else optimum)
-        for line, expected in zip(lines[:end], right, strict=False):
-            plain = [NUMBER.sub("", each) if each.startswith("- Result") else each for each in (line, expected)]
-            if plain[0] != plain[1]:
+        for line, expected in zip_longest(lines, right):
+            if line != expected and not _same_but_for_rounding(line or "", expected or ""):
                 yield f"{line!r:.80} is not {expected!r:.80}"
+
+
+def _same_but_for_rounding(line: str, expected: str) -> bool:
+    """Whether two lines tell a result in the same words; how far the numbers are apart is looked at elsewhere."""
+    if not expected.startswith("- Result"):
+        return False
+    number = NUMBER.search(expected)
+    if number is None:
+        return False
+    start, end = (re.escape(part) for part in (expected[: number.start()], expected[number.end() :]))
+    return re.fullmatch(rf"{start}{NUMBER.pattern}{end}", line) is not None
 
 
 def _signed(said: str, value: float, optimum: float) -> bool:
@@ -219,7 +231,7 @@ def answered(row: Dialogue, found: Recombined, model: Model, optimum: float) -> 
         return
     says = {v.name: v.says for v in contract.variables if v.says}
     values: dict[str, float] = {}
-    cut = any(MORE.fullmatch(line) for line in lines)
+    more = [int(match[1]) for line in lines if (match := MORE.fullmatch(line))]
     shown = [line for line in lines[:-1] if not MORE.fullmatch(line)]
     for line in shown:
         decision = _decision(line.removeprefix("- "), says, words, model, values) if line.startswith("- ") else None
@@ -227,12 +239,25 @@ def answered(row: Dialogue, found: Recombined, model: Model, optimum: float) -> 
             yield f"the answer says {line!r:.100}, which tells of no decision"
             return
         values |= [decision]
-    if cut and len(shown) != LONGEST_ANSWER:
-        yield f"the answer leaves decisions out behind {len(shown)}; accepted: behind {LONGEST_ANSWER}"
-    elif lines and not REST.fullmatch(lines[-1]):
-        yield f"the answer ends with {lines[-1]!r:.100}"
+    tellable = sum(1 for name in model.variables if name.split("[")[0] in says)
+    if more and (len(more) > 1 or len(shown) != LONGEST_ANSWER or not 0 < more[0] <= tellable - len(shown)):
+        yield f"{more} of {tellable} decisions are left out behind {len(shown)}; accepted: behind {LONGEST_ANSWER}"
+        return
+    zero = set() if more else set(says)
+    untold = {f"${v.symbol}$, {filled(v.meaning, words)}": v.name for v in contract.variables if not v.says}
+    last = lines[-1] if lines else ""
+    if last == REST:
+        zero |= set(untold.values())
+    elif match := OTHERS.fullmatch(last):
+        named = match[1].split("; ")
+        if len(set(named)) < len(named) or not set(named) <= set(untold):
+            yield f"the answer ends with {last!r:.200}; accepted: {'; '.join(untold) or 'no more kinds'}"
+            return
+        zero |= {name for meaning, name in untold.items() if meaning not in named}
     elif lines:
-        yield from _completed(model, values, set() if cut else set(says), optimum)
+        yield f"the answer ends with {last!r:.100}"
+        return
+    yield from _completed(model, values, zero, optimum)
 
 
 def _decision(

@@ -32,7 +32,8 @@ def data(row: Dialogue, facts: Facts) -> str:
         raise Refused("data", f"the program's data: {_difference(held, found.data)}")
     if held is None:
         in_code = of_code(facts.audited.tree) if facts.audited.tree else None
-        lacking = sorted(set(numbers_of(found.data)) - (in_code.used | in_code.anywhere if in_code else set()))
+        there = in_code.used | in_code.anywhere if in_code else set()
+        lacking = sorted(set(map(abs, numbers_of(found.data))) - there)
         if lacking:
             raise Refused("data", f"the program has no {lacking[0]:g}")
     if mode == "DP":
@@ -53,7 +54,7 @@ def _file(row: Dialogue, facts: Facts, held: Any) -> str:
         content = json.loads(row.files[DATA_FILE], object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
         raise Refused("data", f"{DATA_FILE} is no JSON: {error}") from None
-    if content != found.data:
+    if _has_bool(content) or content != found.data:
         raise Refused("data", f"{DATA_FILE}: {_difference(content, found.data)}")
     if DATA_FILE not in row.problem:
         raise Refused("data", f"the text does not name {DATA_FILE}")
@@ -65,6 +66,12 @@ def _file(row: Dialogue, facts: Facts, held: Any) -> str:
     if held is not None or len(copied) > FEW:
         raise Refused("data", f"the program holds numbers of the data itself: {sorted(copied)[:5]}")
     return f"{len(content)} keys in {DATA_FILE}, which the program reads"
+
+
+def _has_bool(value: Any) -> bool:
+    """Whether JSON holds true or false, which Python takes for 1 and 0."""
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return isinstance(value, bool) or any(map(_has_bool, items))
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -144,7 +151,8 @@ def _strange(row: Dialogue, facts: Facts) -> list[float]:
     tree = facts.audited.tree
     if tree is None:
         return []
-    known = set(numbers_of(row.representation.data)) | SMALL | set(told(row.problem)) | words(row.problem)
+    known = {abs(value) for value in numbers_of(row.representation.data)} | SMALL
+    known |= set(told(row.problem)) | words(row.problem)
     known |= _sizes(row.representation) | {q.value for q in digits(row.problem)}
     if facts.origin is not None:
         known |= of_code(ast.parse(facts.origin.source)).used

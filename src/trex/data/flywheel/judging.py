@@ -8,6 +8,8 @@ from trex.data.flywheel import gates_on_text as text
 from trex.data.flywheel.dialogue import Dialogue
 from trex.data.flywheel.gates_on_reasoning import reasoning
 from trex.data.flywheel.looking import Facts, look
+from trex.data.flywheel.reviewer import cleaning
+from trex.data.flywheel.safety import safety
 from trex.data.gates import OF_COLLECTION
 
 OF_ROW = (
@@ -22,7 +24,7 @@ def judge(row: Dialogue) -> tuple[Dialogue, Facts]:
 
     Raises Refused at the first gate that it does not pass. Nothing runs before its safety was looked at.
     """
-    evidence = {"schema": form.schema(row), "safety": form.safety(row), "code": form.code(row)}
+    evidence = {"schema": form.schema(row), "safety": safety(row), "code": form.code(row)}
     facts = look(row)
     evidence |= on_model.audit(row, facts)
     evidence["contract"] = on_model.contract(row, facts)
@@ -33,8 +35,6 @@ def judge(row: Dialogue) -> tuple[Dialogue, Facts]:
     evidence["claim"] = on_model.claim(row, facts)
     evidence["repair"] = on_model.repair(row, facts)
     evidence["reasoning"] = reasoning(row, facts.optimum)
-    if row.cleaning is not None:
-        evidence["cleaner"] = f"{row.cleaning.cleaner}: {len(row.cleaning.changes)} changes"
-        evidence["reviewer"] = ", ".join(review.reviewer for review in row.cleaning.reviews)
+    evidence |= cleaning(row)
     evidence["export"] = form.export(row)
     return replace(row, evidence={gate: evidence[gate] for gate in OF_ROW if evidence.get(gate)}), facts

@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from trex.data.extraction import program
-from trex.data.flywheel.bucket import FORMULATE
-from trex.data.flywheel.dialogue import Dialogue, Review
-from trex.data.flywheel.writing import CHECKLIST, KINDS
+from trex.data.flywheel import cleaner
+from trex.data.flywheel.bucket import CLEAN_COT, FORMULATE
+from trex.data.flywheel.dialogue import Dialogue, Message, Review
+from trex.data.flywheel.writing import CHECKLIST, KINDS, MODEL
 from trex.data.gates import Refused
 
-NAME = "rules"
+NAME = "rule-based reviewer"
 DOMAINS = {
     "Binary": "binary", "NonNegativeIntegers": "integer", "NonNegativeReals": "continuous", "Reals": "free",
     "Boolean": "binary",
@@ -44,6 +45,41 @@ def reviewed(row: Dialogue) -> Dialogue:
         raise Refused("reviewer", "; ".join(said.reasons[:3]))
     assert row.cleaning is not None
     return replace(row, cleaning=replace(row.cleaning, reviews=(*row.cleaning.reviews, said)))
+
+
+def cleaning(row: Dialogue) -> dict[str, str]:
+    """The evidence of cleaner and reviewer. Raises Refused where a row tells what neither of them did.
+
+    What the rule-based cleaner did is done again from the answer before it.
+    """
+    found = row.cleaning
+    if (found is None) == (row.bucket.style == CLEAN_COT):
+        raise Refused("cleaner", f"{'cleaned' if found else 'never cleaned'}, in style {row.bucket.style}")
+    if found is None:
+        return {}
+    if row.representation.origin is not None and found.cleaner != cleaner.NAME:
+        raise Refused("cleaner", f"cleaned by {found.cleaner!r:.60}; accepted: {cleaner.NAME}")
+    if found.cleaner == cleaner.NAME:
+        before = replace(
+            row, messages=(*row.messages[:-1], Message("assistant", found.before)), cleaning=None,
+            program=row.program if row.bucket.task == FORMULATE else program(found.before).code,
+        )  # fmt: skip
+        again = cleaner.clean(before)
+        if MODEL not in found.before or CHECKLIST in found.before or again.answer != row.answer:
+            raise Refused("cleaner", "the answer before is none that cleaning makes this one of")
+        if again.cleaning is not None and again.cleaning.changes != found.changes:
+            raise Refused("cleaner", f"{again.cleaning.changes} was changed; the row says {found.changes}")
+    if not found.reviews:
+        raise Refused("reviewer", "nobody has reviewed it")
+    for one in found.reviews:
+        if not one.accepted or not one.reviewer.strip() or one.reviewer == found.cleaner:
+            raise Refused("reviewer", f"{one.reviewer!r:.60}, accepted {one.accepted}, of what {found.cleaner} cleaned")
+        if found.cleaner == cleaner.NAME and row.representation.origin is not None and one != Review(NAME, True):
+            raise Refused("reviewer", f"{one.reviewer!r:.60} said {one.reasons!r:.80}; accepted: {NAME}, no reasons")
+    return {
+        "cleaner": f"{found.cleaner}: {len(found.changes)} changes",
+        "reviewer": ", ".join(one.reviewer for one in found.reviews),
+    }
 
 
 def _reasons(row: Dialogue) -> Iterator[str]:

@@ -14,7 +14,7 @@ from trex.data.flywheel.recombine import Recombined
 from trex.data.flywheel.representation import Parameter, Representation
 from trex.data.problem import Field, Problem, listing, sentence
 from trex.data.rendering import NOTHING, render, schema
-from trex.data.wording import NONE, NUMERAL, Style, filled, spoken
+from trex.data.wording import DISTRACTORS, NONE, NUMERAL, Style, filled, spoken
 
 SEGMENT = re.compile(r"[.;](?:\s|$)|\n")
 GROUPED = re.compile(r"(?<=\d),(?=\d{3})")
@@ -155,6 +155,9 @@ def not_told(found: Recombined, mode: str, asides: tuple[str, ...], text: str) -
 
     Every clause, the setting, the question and each field is said in one of the family's wordings.
     """
+    for aside in asides:
+        if not is_aside(aside):
+            yield f"an aside that no family has: {aside!r:.120}"
     rest = GROUPED.sub("", text)
     needed = dict(_needed(found, mode, asides))
     # a longer wording may hold a shorter one of another clause
@@ -172,6 +175,15 @@ def not_told(found: Recombined, mode: str, asides: tuple[str, ...], text: str) -
             yield f"the text does not say once, as the family can: {what}, such as {wordings[0][0]!r:.160}"
     if rest.strip():
         yield f"the text says what nothing of the problem says: {' '.join(rest.split())!r:.160}"
+
+
+def is_aside(text: str) -> bool:
+    """Whether a sentence is one of those that do not matter, with a number that it can have."""
+    for template, (least, most) in DISTRACTORS:
+        match = re.fullmatch(re.escape(template).replace(r"\{\}", r"(\d+)"), text)
+        if match is not None:
+            return least <= int(match[1]) <= most
+    return False
 
 
 def _without(text: str, pieces: Pieces) -> str | None:
