@@ -11,6 +11,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from trex.data.python_facts import Budget, Facts, facts
 
@@ -41,6 +42,7 @@ class _Block:
     closed: bool = True
 
 
+@lru_cache(maxsize=8)  # several gates ask for that of one answer
 def program(text: str) -> Program:
     """The program of an answer.
 

@@ -4,6 +4,7 @@ import ast
 import re
 import warnings
 from dataclasses import dataclass
+from functools import lru_cache
 
 from trex.data.audit import attached
 from trex.data.audit.quantities import Quantity, digits
@@ -90,6 +91,7 @@ def look(row: Row, seconds: float) -> Facts:
     return Facts(found, tree, syntax, execution, solution, told, stated, results, printed)
 
 
+@lru_cache(maxsize=8)  # several gates ask for that of one program; nobody changes a tree
 def parse(code: str) -> tuple[ast.Module | None, str]:
     """The tree of a program, or why it has none."""
     try:

@@ -189,11 +189,18 @@ def is_aside(text: str) -> bool:
 def _without(text: str, pieces: Pieces) -> str | None:
     """A text without the pieces, each of which stands apart in it; None where one does not."""
     for piece in pieces:
-        match = re.search(rf"(?<!\S){re.escape(piece)}(?!\S)", text)
-        if match is None:
+        start = text.find(piece)
+        while start >= 0 and not _is_apart(text, start, start + len(piece)):
+            start = text.find(piece, start + 1)
+        if start < 0:
             return None
-        text = f"{text[: match.start()]}\n{text[match.end() :]}"
+        text = f"{text[:start]}\n{text[start + len(piece) :]}"
     return text
+
+
+def _is_apart(text: str, start: int, end: int) -> bool:
+    """Whether white space, or the text's begin and end, stands around a part of it."""
+    return not text[max(start - 1, 0) : start].strip() and not text[end : end + 1].strip()
 
 
 def _needed(found: Recombined, mode: str, asides: tuple[str, ...]) -> Iterator[tuple[str, list[Pieces]]]:
