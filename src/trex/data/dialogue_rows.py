@@ -48,6 +48,19 @@ def texts(messages: Messages) -> Iterator[str]:
     return (piece.text for piece in encode(messages) if not piece.special)
 
 
+def holds_dialogues(path: Path) -> bool:
+    """Whether the first line of a file that is not blank is a dialogue's."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as stream:
+        first = next((line for line in stream if line.strip()), b"")
+    try:
+        body = json.loads(first)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(body, dict) and "messages" in body
+
+
 def read_dialogues(path: Path) -> list[Messages]:
     """The dialogues of a JSONL file with `messages` per line, as `trex data dialogues --format openai` writes them.
 

@@ -134,7 +134,11 @@ def test_the_reviewer_reads_the_program_itself():
 
 def test_a_repaired_program_must_have_been_wrong():
     row = good(task=REPAIR)
+    right = replace(row, wrong=row.program, messages=tuple(
+        Message(m.role, m.content.replace(row.wrong.rstrip(), row.program.rstrip())) for m in row.messages
+    ))  # fmt: skip
+    with pytest.raises(Refused, match=r"^repair: the program that is to be repaired is not the family's with one"):
+        judge(right)
+    foreign = replace(right, author="somebody", representation=replace(row.representation, origin=None))
     with pytest.raises(Refused, match=r"^repair: the program that is to be repaired builds the same model"):
-        judge(replace(asked(row, row.problem, row.problem), wrong=row.program, messages=tuple(
-            Message(m.role, m.content.replace(row.wrong.rstrip(), row.program.rstrip())) for m in row.messages
-        )))  # fmt: skip
+        judge(foreign)

@@ -43,6 +43,7 @@ def test_the_table_counts_what_was_planted_and_who_caught_it():
     assert list(bars.x) == [50.0] and list(bars.y) == [KINDS[0]]
 
 
+@pytest.mark.slow  # notebook 04/04 asserts the same
 def test_what_the_cleaner_can_repair_is_exported_and_what_it_cannot_is_not():
     rows = [row for row in good(6, styles=(EXPLAINED,)) if row.bucket.style == EXPLAINED]
     rng = random.Random(0)

@@ -15,7 +15,7 @@ from trex.data.audit.verdicts import findings
 from trex.data.flywheel.dialogue import Dialogue
 from trex.data.flywheel.gates_on_reasoning import answered, printed
 from trex.data.flywheel.looking import SECONDS, Facts, audit_row
-from trex.data.flywheel.recombine import Recombined, representation
+from trex.data.flywheel.recombine import Recombined, compiled, representation
 from trex.data.flywheel.representation import Representation
 from trex.data.flywheel.stated import not_told
 from trex.data.flywheel.writing import FAULT, shortened
@@ -26,6 +26,7 @@ from trex.data.program import program, reformulation
 from trex.data.proving import sandbox
 from trex.solver.equivalence import compare
 from trex.solver.model import WHOLE, Model
+from trex.solver.pyomo_model import from_pyomo
 from trex.solver.sandbox.execution import Limits
 from trex.solver.solve import solve
 
@@ -156,10 +157,7 @@ def repair(row: Dialogue, facts: Facts) -> str:
     """The program that is to be repaired is wrong: it fails, or its model is not that of the right one."""
     if not row.wrong:
         return ""
-    evidence = _wrong_model(row, facts)
-    if facts.origin is not None:
-        _fault(row, facts.origin)
-    return evidence
+    return _one_fault(row, facts.origin, facts.model) if facts.origin is not None else _wrong_model(row, facts)
 
 
 def _wrong_model(row: Dialogue, facts: Facts) -> str:
@@ -168,16 +166,18 @@ def _wrong_model(row: Dialogue, facts: Facts) -> str:
         raise Refused("repair", f"the program that is to be repaired does not end within {WRONG_SECONDS:g} s")
     if execution.model is None:
         return f"the wrong program: {execution.status} {execution.message}".strip()
-    if compare(execution.model, facts.model, mode="isomorphism").kind != "different":
-        raise Refused("repair", "the program that is to be repaired builds the same model")
+    _is_different(execution.model, facts.model)
     if execution.claimed is None:
         return "the wrong program's model has no optimum"
     same = math.isclose(execution.claimed, facts.optimum, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
     return f"the wrong program's model is another; its optimum is {'the same here' if same else execution.claimed}"
 
 
-def _fault(row: Dialogue, origin: Recombined) -> None:
-    """The wrong program has one fault, one that a family's program can have, and an answer that names one names it."""
+def _one_fault(row: Dialogue, origin: Recombined, right_model: Model) -> str:
+    """The wrong program has one fault, one that a family's program can have, and an answer that names one names it.
+
+    Its model is built from the family's source, broken so, and not solved: some of them would take very long.
+    """
     broken = [
         one
         for one in wrong(origin.source, origin.family.contract)
@@ -189,6 +189,17 @@ def _fault(row: Dialogue, origin: Recombined) -> None:
     right = {f"{sentence(one.fault)} {_rule(row.representation, one.fault)}".strip() for one in broken}
     if FAULT in row.answer and told not in right:
         raise Refused("repair", f"the fault that is told is {told!r:.120}; it is that {broken[0].fault}")
+    try:
+        built = compiled(broken[0].source)(origin.problem.data)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        return f"the wrong program builds no model: {type(error).__name__}"
+    _is_different(from_pyomo(built), right_model)
+    return "the wrong program's model is another"
+
+
+def _is_different(found: Model, right: Model) -> None:
+    if compare(found, right, mode="isomorphism").kind != "different":
+        raise Refused("repair", "the program that is to be repaired builds the same model")
 
 
 def _rule(found: Representation, fault: str) -> str:
