@@ -78,7 +78,7 @@ def test_help_lists_the_options(run: Run, capsys: pytest.CaptureFixture[str]) ->
         (["--layout", "tq=2"], "layout field 'tq'; accepted: tp, pp, vpp"),
         (["--layout", "cp=2"], "cp = 2; accepted in training: 1"),
         (["--model", "small"], "model 'small'; accepted: tiny, nano, or a folder with config.json"),
-        (["--recipe", "mine"], "recipe 'mine'; accepted: embedded_cpt, published_cpt"),
+        (["--recipe", "mine"], "recipe 'mine'; accepted: embedded_cpt, embedded_sft, published_flash_cpt"),
         (["--set", "steps=two"], "steps = 'two'; accepted: whole numbers"),
         (["--set", "speed=2"], "recipe field 'speed'; accepted: steps, global_batch"),
         (["--dtype", "float16"], "dtype 'float16'; accepted: float32, float64"),

@@ -12,7 +12,7 @@ from trex.data.mixture.folder import Mixture
 from trex.data.mixture.recipe import Recipe
 from trex.data.mixture.recipe import Source as Part
 from trex.data.problem import DataError
-from trex.data.tokens import Rows, Tokenizer, pack
+from trex.data.tokens import IGNORE, Rows, Tokenizer, pack
 from trex.train.corpus import Source
 
 TEXTS = [f"maximise {k} x subject to x <= {k * k}, " * (1 + k % 4) for k in range(30)]
@@ -69,3 +69,24 @@ def test_a_folder_of_documents_is_its_file(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match=r"holds no documents\.jsonl and no mixture\.json"):
         Source(1, tmp_path / "empty", 0, 0.1, 24, None).corpus(tmp_path)
+
+
+def test_dialogues_give_rows_whose_targets_are_the_answers(tmp_path: Path) -> None:
+    path = tmp_path / "dialogues.jsonl"
+    dialogues = [
+        [{"role": "user", "content": f"What is {k} + {k}?"}, {"role": "assistant", "content": f"{2 * k}, I say"}]
+        for k in range(20)
+    ]
+    long = [{"role": "user", "content": "and " * 400}, {"role": "assistant", "content": "so"}]
+    path.write_text("".join(json.dumps({"messages": one}) + "\n" for one in [*dialogues[:5], long, *dialogues[5:]]))
+    corpus = Source(1, path, 0, 0.1, 64, None).corpus(tmp_path)
+    tokenizer = Tokenizer.from_dict(corpus.tokenizer or {})
+    assert corpus.left_out == 1 and corpus.held_out is not None and corpus.vocab_size == tokenizer.vocab_size
+
+    def answers(rows: Rows) -> list[str]:
+        return sorted(tokenizer.decode(t for t in labels if t != IGNORE) for _, labels in sequences(rows))
+
+    held = [0, 9, 19]  # places 0, 10 and 20 of the file
+    assert answers(corpus.held_out) == sorted(f"{2 * k}, I say" for k in held)
+    assert answers(corpus.rows) == sorted(f"{2 * k}, I say" for k in range(20) if k not in held)
+    assert Source(1, path, 0, 0.0, 64, None).corpus(tmp_path).held_out is None

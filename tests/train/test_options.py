@@ -8,7 +8,7 @@ import pytest
 
 from trex.model.layout import Layout, LayoutError
 from trex.train.options import described, layout, recipe
-from trex.train.recipes import TrainError, embedded_cpt, published_cpt
+from trex.train.recipes import TrainError, embedded_cpt, embedded_sft, progressive_sft, published
 
 TEXT = (
     "tp=2,pp=2, vpp=2,ep=2,sharding=parameters,sequence_parallel=true,schedule=zb-v,stage_layers=2/3/1/2,noop_layers="
@@ -75,7 +75,9 @@ def test_a_file_that_holds_no_layout_is_named(tmp_path: Path, body: str, said: s
 
 
 def test_a_recipe_is_read_by_name_or_file_and_changed(tmp_path: Path) -> None:
-    assert recipe("embedded_cpt", seed=3) == embedded_cpt(3) and recipe("published_cpt") == published_cpt()
+    assert recipe("embedded_cpt", seed=3) == embedded_cpt(3) and recipe("embedded_sft", seed=3) == embedded_sft(3)
+    assert recipe("published_pro_sft") == published("pro_sft")
+    assert recipe("published_sft_clean_cot") == progressive_sft("clean_cot")
     changed = recipe(
         "embedded_cpt", ["steps=100", "peak_lr=3e-3", "betas=0.9/0.95", "recompute=true", "indexer=frozen"]
     )
@@ -90,7 +92,7 @@ def test_a_recipe_is_read_by_name_or_file_and_changed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "changes", "said"),
     [
-        ("mine", [], "recipe 'mine'; accepted: embedded_cpt, published_cpt, or a file"),
+        ("mine", [], "recipe 'mine'; accepted: embedded_cpt, embedded_sft, published_flash_cpt, "),
         ("embedded_cpt", ["step=1"], "recipe field 'step'; accepted: steps"),
         ("embedded_cpt", ["steps=1.5"], "steps = '1.5'; accepted: whole numbers"),
         ("embedded_cpt", ["steps=5"], "warmup_steps = 10; accepted: below steps = 5"),

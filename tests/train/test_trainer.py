@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,10 +15,11 @@ from trex.checkpoint.training import TrainingState, load_model, model_config, re
 from trex.data.tokens import IGNORE, Rows, pack
 from trex.device import detect
 from trex.model.config import HEAVY, SPARSE, WINDOW, ModelConfig
+from trex.model.layout import Layout
 from trex.model.transformer import Transformer
 from trex.train.metrics import Step
 from trex.train.recipes import TrainConfig, TrainError, learning_rate
-from trex.train.trainer import Run, evaluate, row_order, train
+from trex.train.trainer import Run, evaluate, optimizer_of, row_order, train
 
 MODEL = ModelConfig.tiny(
     num_layers=3, compress_ratios=(WINDOW, SPARSE, HEAVY), hash_layers=1, vocab_size=40, hidden_size=32
@@ -338,3 +340,23 @@ def test_rows_of_another_length_are_refused() -> None:
         train(start(), rows(), dataclasses.replace(RECIPE, seq_len=100), device=CPU)
     with pytest.raises(TrainError, match="held-out"):
         train(start(), rows(), RECIPE, held_out=pack([[0, 1]], 7), device=CPU)
+
+
+MUON = dataclasses.replace(RECIPE, optimizer="muon", steps=4, peak_lr=3e-3, min_lr=3e-4)
+
+
+def test_a_run_with_muon_learns_and_resumes_to_the_same_trajectory(tmp_path: Path) -> None:
+    whole = go(recipe=MUON)
+    losses = whole.history.losses()["loss"]
+    assert losses[-1] < losses[0]
+    go(tmp_path, recipe=MUON)
+    remove = tmp_path / "step-00000004"
+    remove.rename(tmp_path / "gone")
+    assert_same(go(tmp_path, recipe=MUON, resume=True), whole)
+
+
+def test_muon_is_refused_where_ranks_have_parts_of_matrices() -> None:
+    model = start()
+    for layout in (Layout(tp=2), Layout(dp=2, sharding="parameters"), Layout(ep=2, etp=2, dp=4)):
+        with pytest.raises(TrainError, match=r"muon with tp = .*; accepted: layouts that leave matrices whole"):
+            optimizer_of(SimpleNamespace(layout=layout, config=MODEL, parameters=model.state_dict), MUON)

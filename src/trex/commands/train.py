@@ -46,10 +46,12 @@ def train(
         layout: Such as tp=2,pp=2,ep=2,sharding=parameters,sequence_parallel=true,stage_layers=2/4; or a YAML or JSON
             file of these fields; one rank by default.
         model: tiny, nano, or a folder with config.json; with weights and a tokenizer there, the run goes on from them.
-        recipe: embedded_cpt, published_cpt, or a YAML file of the recipe's fields.
+        recipe: embedded_cpt, embedded_sft, published_flash_cpt, published_flash_sft, published_pro_cpt,
+            published_pro_sft, published_sft_code_only, published_sft_clean_cot, or a YAML file of the recipe's fields.
         set: Fields of the recipe (steps, global_batch, micro_batch, seq_len, peak_lr, ...) in place of its own.
         documents: How many documents on optimisation problems are generated.
-        data: JSON lines, each with a "text" or a generated document, in place of generated ones.
+        data: JSON lines, each with a "text", a generated document or the "messages" of a dialogue, in place of
+            generated documents; of a dialogue, what the assistant writes is trained on.
         held_out: Share of the documents that is held out.
         folder: For checkpoints, losses (steps.jsonl) and rows; all ranks must see it. runs/train by default.
         resume: Go on from the folder's last whole checkpoint, under whatever layout it was saved; begin where there is

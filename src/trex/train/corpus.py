@@ -18,6 +18,7 @@ from torch import Tensor
 from trex.checkpoint import tensors
 from trex.checkpoint.together import Together
 from trex.data.chat_format import SPECIAL
+from trex.data.dialogue_rows import Messages, holds_dialogues, packed, read_dialogues, texts
 from trex.data.documents import Document, read_jsonl
 from trex.data.engine import Here, Settings, generate
 from trex.data.mixture.folder import MANIFEST, TRAIN, VALIDATION, Mixture
@@ -41,6 +42,7 @@ class Corpus:
     held_out: Rows | None
     vocab_size: int  # ids of the tokenizer
     tokenizer: dict[str, Any] | None  # as `Tokenizer.from_dict` reads it
+    left_out: int = 0  # dialogues that a row cannot hold
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Source:
     """Where texts come from and how they become rows. Raises DataError for numbers out of range."""
 
     documents: int  # generated, where there is no file
-    data: Path | None  # JSON lines with "text" or documents, a folder of these, or a mixture's
+    data: Path | None  # JSON lines with "text", documents or dialogues, a folder of documents, or a mixture's
     seed: int
     held_out: float  # share of the texts; a mixture has held some out itself, which 0 leaves unused
     seq_len: int
@@ -75,6 +77,8 @@ class Source:
         """
         if self.data is not None and (self.data / MANIFEST).is_file():
             return self._mixture(Mixture.open(self.data))
+        if self.data is not None and holds_dialogues(self.data):
+            return self._dialogues(read_dialogues(self.data))
         texts = self.texts(folder)
         held = texts[:: max(2, round(1 / self.held_out))] if self.held_out else []
         training = [text for text in texts if text not in set(held)] if held else texts
@@ -87,6 +91,17 @@ class Source:
             return pack(([first, *tokenizer.encode(text), last] for text in chosen), self.seq_len)
 
         return Corpus(rows(training), rows(held) if held else None, tokenizer.vocab_size, _kept(tokenizer))
+
+    def _dialogues(self, dialogues: list[Messages]) -> Corpus:
+        """Rows whose targets are what the assistant writes. Raises DataError where none of the dialogues fits."""
+        held = dialogues[:: max(2, round(1 / self.held_out))] if self.held_out else []
+        training = [one for one in dialogues if one not in held]
+        if not training:
+            raise DataError(f"{len(dialogues)} dialogues, {len(held)} of them held out: none are left to train on")
+        tokenizer = self.tokenizer or Tokenizer.fit((text for one in training for text in texts(one)), special=SPECIAL)
+        rows = packed(training, tokenizer, self.seq_len)
+        held_out = packed(held, tokenizer, self.seq_len).rows if held else None
+        return Corpus(rows.rows, held_out, tokenizer.vocab_size, _kept(tokenizer), rows.left_out)
 
     def _mixture(self, mixture: Mixture) -> Corpus:
         """The rows of a mixture, packed anew where they have another length."""
@@ -114,17 +129,17 @@ def load(source: Source, folder: Path, ranks: Together, timeout_s: float) -> Cor
     if ranks.world == 1:
         folder.mkdir(parents=True, exist_ok=True)
         return source.corpus(folder)
-    vocab_size, tokenizer = of_first(ranks, lambda: _make(source, folder), timeout_s / 4)
+    vocab_size, tokenizer, left_out = of_first(ranks, lambda: _make(source, folder), timeout_s / 4)
     rows, held_out = agree(ranks, lambda: _stored(folder / ROWS))
-    return Corpus(rows, held_out, vocab_size, tokenizer)
+    return Corpus(rows, held_out, vocab_size, tokenizer, left_out)
 
 
-def _make(source: Source, folder: Path) -> tuple[int, dict[str, Any] | None]:
+def _make(source: Source, folder: Path) -> tuple[int, dict[str, Any] | None, int]:
     folder.mkdir(parents=True, exist_ok=True)
     made = source.corpus(folder)
     named = _named("rows", made.rows) | (_named("held_out", made.held_out) if made.held_out else {})
     tensors.write(folder / ROWS, [tensors.whole(name, tensor) for name, tensor in named.items()])
-    return made.vocab_size, made.tokenizer
+    return made.vocab_size, made.tokenizer, made.left_out
 
 
 def _named(name: str, rows: Rows) -> dict[str, Tensor]:

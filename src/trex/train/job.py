@@ -111,7 +111,8 @@ def _summary(asked: Checked, corpus: Corpus, config: ModelConfig, dtype: str) ->
     lines = [
         f"layout      {options.described(asked.layout)}: ranks {asked.layout.world_size}",
         f"rows        {len(rows):,} of {rows.seq_len:,} positions, {rows.targets:,} targets, "
-        f"{rows.padding:.1%} padding; held out {len(held) if held else 0:,}",
+        f"{rows.padding:.1%} padding; held out {len(held) if held else 0:,}"
+        + (f"; {corpus.left_out:,} dialogues left out: longer than a row" if corpus.left_out else ""),
         f"model       {config.name}, {dtype}, vocabulary {config.vocab_size:,}; parameters per rank {sizes}",
         f"recipe      {recipe.steps:,} steps of {recipe.global_batch:,} rows, {recipe.micro_batch:,} at a time; "
         f"learning rate up to {recipe.peak_lr:g}",

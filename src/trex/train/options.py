@@ -5,18 +5,33 @@ recipe("embedded_cpt", ["steps=100", "peak_lr=3e-3", "betas=0.9/0.95"])
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, get_type_hints
 
 import yaml
 
 from trex.model.layout import DIMENSIONS, Layout, LayoutError
-from trex.train.recipes import TrainConfig, TrainError, embedded_cpt, published_cpt
+from trex.train.recipes import (
+    PROGRESSIVE,
+    PUBLISHED,
+    TrainConfig,
+    TrainError,
+    embedded_cpt,
+    embedded_sft,
+    progressive_sft,
+    published,
+)
 
 FILES = (".yaml", ".yml", ".json")
-RECIPES = {"embedded_cpt": embedded_cpt, "published_cpt": published_cpt}
+RECIPES: Mapping[str, Callable[[], TrainConfig]] = {
+    "embedded_cpt": embedded_cpt,
+    "embedded_sft": embedded_sft,
+    **{f"published_{name}": partial(published, name) for name in PUBLISHED},
+    **{f"published_sft_{stage}": partial(progressive_sft, stage) for stage in PROGRESSIVE},
+}
 OF_RECIPE = ("micro_batch", "global_batch")  # which the trainer takes from the recipe
 NOT_READ = (*OF_RECIPE, "precision")  # for the planner
 LAYOUT_FIELDS = tuple(field.name for field in fields(Layout) if field.name not in NOT_READ)

@@ -1,4 +1,4 @@
-"""The trainer: AdamW on packed rows of tokens, repeatable bit for bit on a CPU, resumable to the same trajectory.
+"""The trainer: packed rows of tokens, repeatable bit for bit on a CPU, resumable to the same trajectory.
 
 One process, or all ranks of torch.distributed together under a layout. Order of rows and learning rate are functions of
 (config, step), so a checkpoint holds weights, optimizer state and step, and nothing random is left to save.
@@ -30,6 +30,7 @@ from trex.model.layout import Layout
 from trex.model.transformer import Transformer
 from trex.parallel import ParallelModel
 from trex.train.metrics import History, Log, Step
+from trex.train.muon import HybridMuon, groups
 from trex.train.objective import counts, scales
 from trex.train.recipes import TrainConfig, TrainError, learning_rate
 
@@ -90,7 +91,7 @@ def train(
             load_pieces(_known(weights), mine.pieces())
     if folder is not None and last is None:
         ranks.of_first(partial(remove_all, folder))
-    optimizer = _optimizer(mine, config)
+    optimizer = optimizer_of(mine, config)
     kept = {**(documents or {}), "config": asdict(model.config)}
     done = _restore(last, trainer, mine, optimizer) if last is not None else 0
     path = folder / LOG if folder and ranks.rank == 0 else None
@@ -214,16 +215,26 @@ def _state(model: ParallelModel, optimizer: torch.optim.Optimizer, documents: Ma
     return TrainingState(model.module, optimizer, documents, pieces=pieces)
 
 
-def _optimizer(model: ParallelModel, config: TrainConfig) -> torch.optim.AdamW:
+def optimizer_of(model: ParallelModel, config: TrainConfig) -> torch.optim.Optimizer:
     """AdamW that decays parameters of two and more dimensions: the matrices, stacked experts, the embedding and the
     compressors' position biases, but no norm, sink, base or scale. Parameters without a gradient are left alone.
+
+    Or Muon for the matrices: see `muon.groups`. Raises TrainError for Muon where ranks have parts of matrices.
     """
+    if config.optimizer == "muon":
+        layout = model.layout
+        if layout.tp > 1 or layout.etp > 1 or layout.sharding == "parameters":
+            raise TrainError(
+                f"optimizer muon with tp = {layout.tp}, etp = {layout.etp}, sharding = {layout.sharding}; "
+                "accepted: layouts that leave matrices whole, or adamw"
+            )
+        return HybridMuon(groups(model.parameters().items(), config, model.config), lr=config.peak_lr)
     parameters = list(model.parameters().values())
-    groups = [
+    decays = [
         {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": config.weight_decay},
         {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=config.peak_lr, betas=config.betas, eps=config.eps)
+    return torch.optim.AdamW(decays, lr=config.peak_lr, betas=config.betas, eps=config.eps)
 
 
 def _restore(path: Path, trainer: dict[str, Any], model: ParallelModel, optimizer: torch.optim.Optimizer) -> int:
