@@ -140,7 +140,7 @@ def lines() -> tuple[Line, ...]:
              lambda v: f"{v['dialogues']} in {v['attempts']} attempts"),
         Line("planted faults of 15 kinds that the gates refuse; good dialogues that they refuse", "04_data",
              "gates_and_cleaning", lambda v: f"{v['caught']} of {v['faults']}; {v['good_refused']} of {v['good']}",
-             command="trex reproduce --chapter 04_data/04_gates_and_cleaning --set rows=240 --set faults=75"),
+             command="trex reproduce --chapter 04_data/04_gates_and_cleaning --set rows=1000 --set faults=300"),
         Line("public seeds at hand: refused by the audit; accepted and read as right / wrong / doubtful", "04_data",
              "seed_audit", _seeds, command="trex reproduce --chapter 04_data/05_audit_public_seeds --set seeds=FILE"),
         Line("held-out loss of the tiny model, before → after CPT (unigram; bigram frequencies)", "05_cpt_sft", "cpt",
