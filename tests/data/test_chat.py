@@ -5,6 +5,8 @@ around sentences of our own in place of the release's.
 """
 
 import json
+import sys
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -267,6 +269,15 @@ def test_an_answer_of_another_form_is_refused(text: str, thinking: bool, message
         parse(text, thinking)
 
 
+@pytest.fixture
+def usual_depth() -> Iterator[None]:
+    """Python's own recursion limit: hypothesis raises it, and what else runs in the process may leave it raised."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    yield
+    sys.setrecursionlimit(before)
+
+
 @pytest.mark.parametrize(
     ("messages", "message"),
     [
@@ -288,7 +299,7 @@ def test_an_answer_of_another_form_is_refused(text: str, thinking: bool, message
         ([said("assistant", "x", tool_calls=3)], "accepted: a list of objects"),
     ],
 )
-def test_messages_without_a_place_are_refused(messages: list[Any], message: str) -> None:
+def test_messages_without_a_place_are_refused(messages: list[Any], message: str, usual_depth: None) -> None:
     with pytest.raises(ChatError, match=message):
         encode(messages)
 
